@@ -69,7 +69,8 @@ def biased_table(
     Nine training rows in ten follow the correlation; labels come in turn, so that every split has them all.
     """
     correlation = correlation or Correlation.one_to_one(3)
-    num_labels, num_attributes = correlation.num_labels, correlation.num_attributes
+    num_labels = correlation.num_labels
+    num_attributes = correlation.num_attributes
     generator = torch.Generator().manual_seed(seed)
     total = train + valid + test
     label = torch.arange(total) % num_labels
@@ -125,7 +126,8 @@ def call(*words: object) -> Answer:
     """Call the command line as a user does, in this process."""
     from logit_correction.cli import main
 
-    out, err = io.StringIO(), io.StringIO()
+    out = io.StringIO()
+    err = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         try:
             status = main([str(word) for word in words])
@@ -201,7 +203,8 @@ class Fixed(nn.Module):
 
     def __init__(self, logits: Tensor) -> None:
         super().__init__()
-        self.logits, self.scale = logits, nn.Parameter(torch.ones(()))
+        self.logits = logits
+        self.scale = nn.Parameter(torch.ones(()))
 
     def forward(self, inputs: Tensor) -> Tensor:
         return self.logits * self.scale
@@ -261,7 +264,8 @@ def owned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 @pytest.fixture(scope="session")
 def tiny_bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a BERT of two narrow layers with random weights, and of its tokenizer of twenty words."""
-    transformers, tokenizers = pytest.importorskip("transformers"), pytest.importorskip("tokenizers")
+    transformers = pytest.importorskip("transformers")
+    tokenizers = pytest.importorskip("tokenizers")
     folder = tmp_path_factory.mktemp("models") / "tiny-bert"
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "a", "the", "film", "book", "is", "was"]
     words += ["good", "bad", "long", "short", "very", "not", "and", "but", "i"]

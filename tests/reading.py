@@ -79,7 +79,8 @@ def figure(right: pd.Series) -> str:
 
 def check_figures(path: Path, known: Sequence[Known]) -> None:
     """Fail unless each line of a page that holds a figure is a known one with these figures, and all are there."""
-    left, both = [*known], [*known, *ALWAYS]
+    left = [*known]
+    both = [*known, *ALWAYS]
     for line in dict.fromkeys(line for line in lines_of(path) if re.search(r"\d", line)):
         key = max((one for one, _ in both if one in line), key=lambda one: (line.startswith(one), len(one)), default="")
         told = re.findall(r"(?:(?<=[ (])[+-])?\d+(?:,\d{3})*(?:\.\d+)?", line.replace(key, "", 1))
@@ -104,16 +105,20 @@ class Run:
     def __init__(self, folder: Path) -> None:
         self.report = json.loads((folder / "report.json").read_text())
         table = pq.read_table(folder / "predictions.parquet")
-        names, frame = json.loads(table.schema.metadata[b"logit_correction"]), table.to_pandas()
-        self.seed, self.estimate = self.report["seed"], names.get("estimate")
-        label, logits = frame["label"].to_numpy(), frame.filter(like="logit_").to_numpy()
+        names = json.loads(table.schema.metadata[b"logit_correction"])
+        frame = table.to_pandas()
+        self.seed = self.report["seed"]
+        self.estimate = names.get("estimate")
+        label = frame["label"].to_numpy()
+        logits = frame.filter(like="logit_").to_numpy()
         self.rows = pd.DataFrame({"label": np.take(names["label_names"], label), "right": logits.argmax(1) == label})
         if names["attribute_names"]:
             self.rows["attribute"] = np.take(names["attribute_names"], frame["attribute"])
             if own := self.report["data"]["correlation"]:
                 self.rows["conflicts"] = [one not in own[y] for one, y in zip(frame["attribute"], label, strict=True)]
         elif self.estimate:
-            of_label, said = self.estimate["table"], frame["estimated_attribute"]
+            of_label = self.estimate["table"]
+            said = frame["estimated_attribute"]
             self.rows["seems"] = [one not in of_label[y] for one, y in zip(said, label, strict=True)]
         metrics = pd.read_csv(folder / "metrics.csv")
         last = metrics[metrics["stage"] == metrics["stage"].max()]
@@ -125,7 +130,8 @@ class Run:
 
     def figures(self, counts: Groups) -> dict[str, float]:
         """The accuracies of the first table, in its order; ``counts`` are the training rows of each group."""
-        right, found = self.rows["right"], {}
+        right = self.rows["right"]
+        found = {}
         for name, column in (("Bias-", "conflicts"), ("Estimated bias-", "seems")):
             if column in self.rows:
                 found |= {f"{name}conflicting": right[self.rows[column]].mean()}

@@ -71,7 +71,8 @@ def exists(option: str, own: set[str]) -> bool:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_every_option_that_a_page_names_is_there(page: Path) -> None:
-    own, text = own_options(), page.read_text()
+    own = own_options()
+    text = page.read_text()
     named = {word.replace("-", "_") for word in OPTION.findall(SCRIPT.sub("", text))}
     assert {option for option in named if not exists(option, own)} == set()
     for script, words in SCRIPT.findall(text):

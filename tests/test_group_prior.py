@@ -36,8 +36,10 @@ class ReferencePrior:
     """The same estimates in plain Python: lists, dicts and loops over rows."""
 
     def __init__(self, labels: int, attributes: int, estimator: str, averaging: str, momentum: float) -> None:
-        self.shape, self.estimator = (labels, attributes), estimator
-        self.averaging, self.momentum = averaging, momentum
+        self.shape = (labels, attributes)
+        self.estimator = estimator
+        self.averaging = averaging
+        self.momentum = momentum
         self.cells = list(itertools.product(range(labels), range(attributes)))
         self.start = 1 / (labels * attributes)
         self.table = dict.fromkeys(self.cells, self.start)

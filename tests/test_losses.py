@@ -77,7 +77,9 @@ def test_labels_are_smoothed_in_proportion_to_the_prior(reduction: Any) -> None:
 @pytest.mark.parametrize("kind", [torch.uint8, torch.int16, torch.int64])
 def test_attributes_may_have_any_integer_type_and_no_other(kind: torch.dtype) -> None:
     loss = LogitCorrectedLoss(torch.tensor([[45.0, 5.0], [5.0, 45.0]]))
-    logits, label, attribute = torch.zeros(3, 2), torch.tensor([0, 0, 1]), torch.tensor([0, 1, 1])
+    logits = torch.zeros(3, 2)
+    label = torch.tensor([0, 0, 1])
+    attribute = torch.tensor([0, 1, 1])
     torch.testing.assert_close(loss(logits, label.to(kind), attribute.to(kind)), loss(logits, label, attribute))
     for other in (attribute.float(), attribute.bool(), attribute.tolist(), None):
         with pytest.raises(TypeError, match="tensor of whole numbers"):
@@ -117,8 +119,10 @@ def test_priors_with_zeros_give_finite_losses_and_gradients(
 
 def test_label_weights_equal_those_of_torch() -> None:
     draw = torch.Generator().manual_seed(0)
-    logits, label = torch.randn(9, 3, generator=draw), torch.tensor([0, 1, 2] * 2 + [-100, 0, 1])
-    attribute, weight = torch.tensor([0, 1, -1] * 3), torch.tensor([1.0, 5.0, 0.5])
+    logits = torch.randn(9, 3, generator=draw)
+    label = torch.tensor([0, 1, 2] * 2 + [-100, 0, 1])
+    attribute = torch.tensor([0, 1, -1] * 3)
+    weight = torch.tensor([1.0, 5.0, 0.5])
     prior = torch.tensor([[4.0, 1.0], [1.0, 4.0], [2.0, 2.0]])
     for reduction in ("mean", "sum", "none"):
         loss = LogitCorrectedLoss(prior, weight=weight, reduction=reduction)

@@ -48,7 +48,8 @@ def write_image(path: Path, label: int, attribute: int, size: tuple[int, int] = 
     draw = np.random.default_rng([seed, label, attribute])
     pixels = np.zeros((*size, 3))
     pixels[:] = (190, 120, 60) if attribute else (60, 120, 190)
-    top, left = size[0] // 2 - 2, size[1] // 2 - 2
+    top = size[0] // 2 - 2
+    left = size[1] // 2 - 2
     pixels[top : top + 4, left : left + 4, 1] = 200 if label else 60
     pixels += draw.normal(0, 12, pixels.shape)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -71,14 +72,16 @@ def write_celeba(root: Path, text: bool = False, counts: dict[str, tuple[int, ..
     """Write both lists, as .csv or as torchvision's .txt files, and the images; returns the folder."""
     folder = root / "celeba"
     draw = np.random.default_rng(1)
-    blond, male = CELEBA_ATTRIBUTES.index("Blond_Hair"), CELEBA_ATTRIBUTES.index("Male")
+    blond = CELEBA_ATTRIBUTES.index("Blond_Hair")
+    male = CELEBA_ATTRIBUTES.index("Male")
     attributes: list[list[object]] = []
     partition: list[list[object]] = []
     for i, (split, label, attribute) in enumerate(draw_rows(counts)):
         name = f"{i + 1:06d}.jpg"
         write_image(folder / "img_align_celeba" / name, label, attribute, (22, 18), seed=i)
         values = draw.choice([-1, 1], len(CELEBA_ATTRIBUTES))
-        values[blond], values[male] = 2 * label - 1, 2 * attribute - 1
+        values[blond] = 2 * label - 1
+        values[male] = 2 * attribute - 1
         attributes.append([name, *values.tolist()])
         partition.append([name, split])
     if not text:

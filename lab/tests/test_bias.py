@@ -34,7 +34,8 @@ def compute_expected_share(correlation: Correlation, ratio: float) -> Tensor:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("ratio", [0.2, 1.0])
 def test_draw_attributes_gives_each_group_its_expected_share(kind: str, ratio: float) -> None:
-    correlation, per_label = parse_correlation(kind, 10), 20_000
+    correlation = parse_correlation(kind, 10)
+    per_label = 20_000
     label = torch.arange(10).repeat_interleave(per_label)
     attribute = draw_attributes(label, correlation, ratio, make_seeded_generator())
     counts = torch.stack(

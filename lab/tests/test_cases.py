@@ -13,7 +13,10 @@ from tests.conftest import benchmark_script
 
 FAMILIES = benchmark_script("evidence_shortcuts").FAMILIES
 cases = benchmark_script("evidence_cases")
-Case, PlantedShortcut, build_case, draw_case = cases.Case, cases.PlantedShortcut, cases.build_case, cases.draw_case
+Case = cases.Case
+PlantedShortcut = cases.PlantedShortcut
+build_case = cases.build_case
+draw_case = cases.draw_case
 
 #: A set of each kind that needs no files.
 OWN = {"images": "digits", "texts": "reviews", "tables": "people"}
@@ -39,7 +42,8 @@ def test_plant_marks_rows_and_is_reproducible(name: str) -> None:
         given = rows.copy()
         return family.plant(given, value, family.max_values, 1.0, np.random.default_rng(3))
 
-    once, again = plant(), plant()
+    once = plant()
+    again = plant()
     if family.kind == "images":
         assert once.shape == rows.shape and np.isfinite(once).all() and np.array_equal(once, again)
         assert any(not np.allclose(once[row], rows[row], atol=1) for row in range(24))
@@ -54,8 +58,10 @@ def test_plant_marks_rows_and_is_reproducible(name: str) -> None:
 def test_build_case_has_the_requested_share_of_conflicts_and_a_balanced_test() -> None:
     case = make_case(PlantedShortcut("category", 2, 1.0, 0.0, 0.05), PlantedShortcut("reading", 3, 1.0, 0.0, 0.2))
     built = build_case(case)
-    table, train = built.table, built.table.split["train"]
-    first, second = table.attribute // 3, table.attribute % 3
+    table = built.table
+    train = built.table.split["train"]
+    first = table.attribute // 3
+    second = table.attribute % 3
     learned = torch.cat([train, table.split["valid"], built.like])
     conflicting = (first != table.label)[learned].float().mean()
     assert float(conflicting) == pytest.approx(0.05, abs=0.002)

@@ -96,7 +96,8 @@ def build(root: Path, **options: Any) -> DataTable:
 
 
 def test_build_gives_the_sizes_of_splits_and_groups(root: Path) -> None:
-    cifar, table = read_cifar10(root, download=False), build(root)
+    cifar = read_cifar10(root, download=False)
+    table = build(root)
     assert cifar.images.shape == (300, 3, 32, 32) and cifar.num_train == 200
     assert np.bincount(cifar.label[:200]).tolist() == [20] * 10 and np.bincount(cifar.label[200:]).tolist() == [10] * 10
     sizes = {name: len(rows) for name, rows in table.split.items()}

@@ -76,7 +76,8 @@ def test_influence_gives_the_error_of_resampled_test_rows(metric: str) -> None:
     for _ in range(300):
         drawn = np.concatenate([draw.choice(places, len(places)) for places in strata.values()])
         found.append(score(first.iloc[drawn], metric) - score(second.iloc[drawn], metric))
-    one, other = compute_influence(first, metric), compute_influence(second, metric)
+    one = compute_influence(first, metric)
+    other = compute_influence(second, metric)
     assert one is not None and other is not None
     deviation = 100 * math.sqrt(((one.values - other.values) ** 2).sum())
     assert np.std(found) == pytest.approx(deviation, rel=0.15)
@@ -152,7 +153,8 @@ class FakeCell:
 def test_read_predictions_reproduces_the_accuracies_of_a_grid(write_grid: Any, tmp_path: Path) -> None:
     from logit_correction_lab.grid import read_grid
 
-    grid, out = read_grid(str(write_grid(data_seeds=True))), tmp_path / "out"
+    grid = read_grid(str(write_grid(data_seeds=True)))
+    out = tmp_path / "out"
     assert train_grid(grid, out, print_line=lambda _: None) == []
     write_results(grid, out)
     rows = read_predictions(out)
@@ -177,7 +179,8 @@ def test_read_predictions_reproduces_the_accuracies_of_a_grid(write_grid: Any, t
 
 
 def test_write_predictions_takes_four_kilobytes_for_ten_thousand_rows(tmp_path: Path) -> None:
-    draw, cells = np.random.default_rng(0), []
+    draw = np.random.default_rng(0)
+    cells = []
     report = GroupReport.from_predictions
     for number in range(6):
         label, attribute = draw.integers(0, 10, (2, 10_000))

@@ -28,13 +28,15 @@ def corrupt_in_order(image: Bytes, name: str, severity: int, seed: int = 0) -> B
 
 @pytest.mark.parametrize("name", CORRUPTIONS)
 def test_corrupt_depends_only_on_image_number_and_seed(name: str, images: Bytes) -> None:
-    before, same = images.copy(), np.repeat(images[:1], 2, axis=0)
+    before = images.copy()
+    same = np.repeat(images[:1], 2, axis=0)
     for severity in (1, 5):
         changed = corrupt_in_order(images, name, severity)
         assert changed.shape == images.shape and changed.dtype == np.uint8
         assert np.array_equal(changed, corrupt_in_order(images, name, severity)) and not np.array_equal(changed, images)
     assert np.array_equal(before, images)
-    changed, fixed = corrupt_in_order(same, name, 3), name in ("Brightness", "Contrast", "JPEG", "Pixelate", "Saturate")
+    changed = corrupt_in_order(same, name, 3)
+    fixed = name in ("Brightness", "Contrast", "JPEG", "Pixelate", "Saturate")
     assert np.array_equal(changed[0], changed[1]) == fixed
     assert np.array_equal(changed, corrupt_in_order(same, name, 3, seed=1)) == fixed
 

@@ -12,7 +12,8 @@ from .conftest import needs_mnist
 
 
 def test_images_are_the_bundled_ones_in_the_attributes_colour() -> None:
-    table, raw = Digits(severity=5).build(), load_digits()
+    table = Digits(severity=5).build()
+    raw = load_digits()
     for split in table.split.values():
         for row in split[:: len(split) // 5].tolist():
             glyph = int(table.inputs.glyph_of_row[row])

@@ -59,7 +59,8 @@ def test_options_of_a_cell_override_those_of_its_row(tmp_path: Path) -> None:
 
 
 def test_added_rows_are_in_the_text_of_the_grid(tmp_path: Path) -> None:
-    path, mine = write_grid_file(tmp_path / "mine.yaml", columns={5: {"epochs": 3}, 6: {}}), tmp_path / "rows.yaml"
+    path = write_grid_file(tmp_path / "mine.yaml", columns={5: {"epochs": 3}, 6: {}})
+    mine = tmp_path / "rows.yaml"
     content = {"rows": {7: {"method": "LC"}}, "cells": {7: {6: {"epochs": 4}}}, "tuning": {7: "two rates: 1e-3, 1e-2"}}
     mine.write_text(yaml.safe_dump(content))
     changed = read_grid(str(path), seeds=1, rows=mine, reference="7")
@@ -137,7 +138,8 @@ def check_method_can_be_built(config: RunConfig, text_model: Path) -> None:
     if config.network.name.startswith("ResNet"):
         config = complete_config(replace(config, network=ComponentConfig("ConvNet")))
     algorithm = build_algorithm(fill_defaults_from_data(config, info)[0], info)
-    label, attribute = torch.arange(100) % info.num_labels, torch.arange(100) % info.num_attributes
+    label = torch.arange(100) % info.num_labels
+    attribute = torch.arange(100) % info.num_attributes
     seen = ViewInputs(100, lambda rows: torch.zeros(len(rows), *info.input_shape))
     epochs = config.training.epochs
     valid = TrainingRows(label, attribute if algorithm.needs_valid_attributes else None, seen)

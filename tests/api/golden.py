@@ -84,7 +84,8 @@ def make_data(here: Path) -> None:
 def _make_photos(here: Path) -> None:
     from sklearn.datasets import load_digits
 
-    draw, digits = np.random.default_rng(0), load_digits()
+    draw = np.random.default_rng(0)
+    digits = load_digits()
     for number, (image, digit) in enumerate(zip(digits.images, digits.target, strict=True)):
         if digit not in LABELS.values():
             continue

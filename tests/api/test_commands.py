@@ -188,7 +188,8 @@ def test_audit(door: Door, run: Run, here: Path, tmp_path: Path) -> None:
 def test_new_rows_and_answers_about_them_choose_what_is_trained(door: Door, here: Path, tmp_path: Path) -> None:
     truth = pd.read_csv(here / "later.csv")
     truth.drop(columns="outcome").to_csv(tmp_path / "new.csv", index=False)
-    folder, words = tmp_path / "first-audit", ("train", *patients(here), "--epochs", "4")
+    folder = tmp_path / "first-audit"
+    words = ("train", *patients(here), "--epochs", "4")
     named = ("--shortcut", "column:sex")  # which no search would try
     with online_alone():
         first = door(*words, *named, "--new-rows", tmp_path / "new.csv", "--out", tmp_path / "first")
@@ -306,7 +307,8 @@ def test_metrics_of_each_group_by_name_and_by_a_dotted_path(door: Door, run: Run
     folder = run("patients-lc")
     answer = door("evaluate", folder, *of_table, *words, "--json")
     assert answer.status == 0, answer.err
-    rows, groups = pd.read_csv(here / "later.csv"), json.loads(answer.out)["groups"]
+    rows = pd.read_csv(here / "later.csv")
+    groups = json.loads(answer.out)["groups"]
     probability = load(folder).predict_proba(here / "later.csv")
     names = load(folder).label_names
     assert {group["attribute"] for group in groups} == {*rows["scanner"]}

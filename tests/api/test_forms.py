@@ -229,7 +229,8 @@ def test_no_label_is_no_label_whatever_it_is_written_as(gap: str, holder: str) -
     except (TypeError, ValueError):
         pytest.skip("nobody can hold these so")
     rows = np.random.default_rng(0).normal(size=(40, 2))
-    frame, once = pd.DataFrame(rows, columns=["u", "v"]), SHORT | {"epochs": 1, "page": False}
+    frame = pd.DataFrame(rows, columns=["u", "v"])
+    once = SHORT | {"epochs": 1, "page": False}
     texts = [f"text of row {row}" for row in range(40)]
     for call in (
         lambda: train(rows, label=given, **once),
@@ -316,8 +317,9 @@ def test_dates_in_an_order_that_the_column_proves_are_read_and_told(form: str, d
     told = re.search(r"the (day|month) first \(--data.dayfirst\): 'd' \((\S+) is (\S+)\)", answer.err)
     first = {"dots": "day"}.get(form, form.partition(" ")[0])
     assert (told is not None) == (first in ("day", "month")) and (told is None or told[1] == first)
-    (column, _) = json.loads(Path("r/report.json").read_text())["data"]["preparation"]["columns"]
-    rows, run = dated([*map(str, YEAR)]), load("r")
+    column, _ = json.loads(Path("r/report.json").read_text())["data"]["preparation"]["columns"]
+    rows = dated([*map(str, YEAR)])
+    run = load("r")
     assert column["kind"] == "dates"
     np.testing.assert_array_equal(
         run.predict_proba(pd.read_csv("t.csv")), run.predict_proba(rows.assign(d=pd.Series(times)))
@@ -456,7 +458,8 @@ def test_a_word_that_yaml_takes_for_something_else_is_to_be_quoted(written: str,
     frame, ward = wards()
     names = ["Yes", "off", "017", "1.50", "2024", "2024-01-01", "0x1F", "1:30", "on", "1_000"]
     frame.rename(columns={"y": "no"}).assign(x=ward, **{name: ward % 2 for name in names}).to_csv("t.csv", index=False)
-    start, end = "data:\n  name: Table\n  file: t.csv\n  ", "\nmethod: ERM\nepochs: 1\nlearning_rate: 0.0010\n"
+    start = "data:\n  name: Table\n  file: t.csv\n  "
+    end = "\nmethod: ERM\nepochs: 1\nlearning_rate: 0.0010\n"
     Path("c.yaml").write_text(start + written + end)
     answer = door("train", "--config", "c.yaml", "--out", "r")
     assert answer.status == 2 and told in answer.err and "quote it" in answer.err, answer.err

@@ -18,7 +18,8 @@ EXACT = os.environ.get("LOGIT_CORRECTION_EXACT", str(int(golden.machine() == GOL
 
 
 def compare(name: str, folder: Path) -> None:
-    found, wanted = golden.figures(folder), GOLDEN["figures"][name]
+    found = golden.figures(folder)
+    wanted = GOLDEN["figures"][name]
     assert found.keys() == wanted.keys()
     if EXACT:
         wrong = {key: (found[key], value) for key, value in wanted.items() if found[key] != value}

@@ -93,7 +93,9 @@ def test_from_a_data_frame_to_a_fixed_model_as_the_readme_says(
 ) -> None:
     (block,) = re.findall(r"<!-- not run: tests/api .*?-->\n```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
     assert len(block.splitlines()) <= 10
-    later, names, asked = pd.read_csv(here / "later.csv"), dict[str, Any](), list[str]()
+    later = pd.read_csv(here / "later.csv")
+    names = dict[str, Any]()
+    asked = list[str]()
 
     def answer(prompt: str) -> str:
         row = names["sheet"]["row"].iloc[len(asked)]

@@ -221,10 +221,13 @@ def test_pictures_in_any_container(folder: Path) -> None:
 def test_other_names_of_labels_change_names_alone(kind: str, method: str, folder: Path) -> None:
     if kind == "pictures":
         values, label = pictures()
-        frame, rows, options = pd.DataFrame({"y": label}), values, {}
+        frame = pd.DataFrame({"y": label})
+        rows = values
+        options = {}
     else:
         frame = people() if kind == "table" else texts()
-        rows, options = frame, {"label": "y"} | ({"text": "t"} if kind == "texts" else {})
+        rows = frame
+        options = {"label": "y"} | ({"text": "t"} if kind == "texts" else {})
     old = sorted(frame["y"].unique())
     for new in (["Zz 1", "Zz 2"], ["0", "1"], ["no é", "yes"]):
         names = dict(zip(old, new, strict=True))
@@ -244,16 +247,16 @@ def test_a_row_alone_is_answered_as_among_others(kind: str, method: str, folder:
     if kind in ("pictures", "array"):
         values, label = pictures()
         rows = values if kind == "pictures" else people()[["blood", "count"]].to_numpy()
-        data, parts = from_arrays(rows, label, folder=folder), [rows[row : row + 1] for row in range(ROWS)]
+        data = from_arrays(rows, label, folder=folder)
+        parts = [rows[row : row + 1] for row in range(ROWS)]
         given: Any = rows
     else:
         frame = people() if kind == "table" else texts()
-        label, given = frame["y"].tolist(), frame.drop(columns="y")
+        label = frame["y"].tolist()
+        given = frame.drop(columns="y")
         options = {"text": "t"} if kind == "texts" else {}
-        data, parts = (
-            from_table(frame, label="y", folder=folder, **options),
-            [given[row : row + 1] for row in range(ROWS)],
-        )
+        data = from_table(frame, label="y", folder=folder, **options)
+        parts = [given[row : row + 1] for row in range(ROWS)]
     run = train(data, "r", method=method, **ONCE)
     together = run.predict_proba(given)
     for answers in (run, load("r")):

@@ -43,7 +43,8 @@ def prepared(
     """The estimator as it begins a method's own stage: its own stages are trained, if it has any."""
     if attach:
         attached(estimator, table, seed=seed, network=network)
-    randomness, outputs = StepRandomness(seed), None
+    randomness = StepRandomness(seed)
+    outputs = None
     for stage in range(estimator.num_stages):
         plan = estimator.begin_stage(stage, outputs)
         optimizer = torch.optim.Adam(estimator.parameter_groups(), lr=1e-2)

@@ -19,7 +19,8 @@ from ..conftest import Told
 from .conftest import attached, prepared
 
 INFO = DataInfo(num_labels=2, num_rows=6, input_shape=(4,))
-LABEL, ATTRIBUTE = torch.tensor([0, 0, 0, 1, 1, 1]), torch.tensor([0, 1, -1, 1, 1, 0])
+LABEL = torch.tensor([0, 0, 0, 1, 1, 1])
+ATTRIBUTE = torch.tensor([0, 1, -1, 1, 1, 0])
 
 
 def ready(estimator: Any = None, info: DataInfo = INFO, finish: bool = True) -> Any:

@@ -27,7 +27,8 @@ MANY_TO_MANY = Correlation.from_table([[0, 2], [1], [0, 2], [3]])
 def agreement(found: Tensor, table: DataTable) -> float:
     """The least share of a label's aligned rows whose value is found; values of one label may be exchanged."""
     rows = table.split["train"]
-    label, attribute = table.label[rows], table.attribute[rows]
+    label = table.label[rows]
+    attribute = table.attribute[rows]
     shares = []
     for y, values in enumerate(SEVERAL.to_table()):
         aligned = (label == y) & torch.isin(attribute, torch.tensor(values))
@@ -39,7 +40,8 @@ def agreement(found: Tensor, table: DataTable) -> float:
 @pytest.mark.parametrize("epochs", [None, 3], ids=["beside", "ahead"])
 def test_the_values_of_a_label_are_told_apart_and_come_back_with_the_state(epochs: int | None, make_table) -> None:
     table = make_table(SEVERAL, train=600)
-    estimator, batch = prepared(Clusters(Online(head_start_epochs=3, epochs=epochs)), table), all_rows(table)
+    estimator = prepared(Clusters(Online(head_start_epochs=3, epochs=epochs)), table)
+    batch = all_rows(table)
     assert estimator.is_static is (epochs == 3) and estimator.num_attributes == 5
     found = estimator(batch, 0.0, StepRandomness(0))
     assert agreement(found.attribute, table) > 0.9
@@ -63,7 +65,9 @@ def planted(counts: dict[tuple[int, int], int], noise: float = 0.1, seed: int = 
     label = torch.tensor([y for (y, _), count in counts.items() for _ in range(count)])
     attribute = torch.tensor([a for (_, a), count in counts.items() for _ in range(count)])
     order = torch.randperm(len(label), generator=generator)
-    label, attribute, axes = label[order], attribute[order], torch.eye(12)
+    label = label[order]
+    attribute = attribute[order]
+    axes = torch.eye(12)
     points = axes[attribute] + 0.8 * axes[6 + label] + noise * torch.randn(len(label), 12, generator=generator)
     return points * (0.5 + 4 * torch.rand(len(label), 1, generator=generator)), label, attribute
 

@@ -14,7 +14,8 @@ def test_the_estimates_are_the_argmax_of_the_held_out_posteriors(make_table) -> 
     for correlation in (Correlation.one_to_one(3), Correlation.from_table([[0], [0], [1]])):
         table = make_table(correlation)
         estimator = prepared(CrossFitted(correlation="known"), table)
-        probability, batch = estimator.collect_outputs(all_rows(table)).detach(), all_rows(table)
+        probability = estimator.collect_outputs(all_rows(table)).detach()
+        batch = all_rows(table)
         assert torch.equal(estimator.row_attribute, correlation.posterior(probability).argmax(1))
         torch.testing.assert_close(estimator.row_posterior, correlation.posterior(probability))
         seen = torch.stack([network(batch.inputs).softmax(1) for network in estimator.networks]).mean(0)

@@ -24,7 +24,8 @@ LABEL = torch.arange(40) % 3
 
 @given(st.lists(st.integers(-1, 3), min_size=1, max_size=30))
 def test_every_row_of_a_fold_is_predicted_by_a_fit_to_all_other_folds(folds: list[int]) -> None:
-    fold, fits = torch.tensor(folds), []
+    fold = torch.tensor(folds)
+    fits = []
 
     def fit(rows: Tensor, number: int) -> Any:
         fits.append((number, rows.tolist()))
@@ -66,7 +67,8 @@ def trained(networks: FoldNetworks, changed: int | None = None) -> FoldNetworks:
     optimizer = torch.optim.SGD(networks.parameters(), lr=0.5)
     for epoch in range(2):
         for index in torch.randperm(40, generator=torch.Generator().manual_seed(epoch)).split(10):
-            batch, mark = rows(index), index == (-1 if changed is None else changed)
+            batch = rows(index)
+            mark = index == (-1 if changed is None else changed)
             batch.inputs = torch.where(mark.unsqueeze(1), -batch.inputs, batch.inputs)
             optimizer.zero_grad()
             batch.label = (batch.label + mark) % 3
@@ -80,7 +82,8 @@ def test_networks_that_predict_a_row_were_never_trained_on_it_and_are_averaged(f
     plain = trained(make(folds=folds))
     for row in (0, 17, 39):
         changed = trained(make(folds=folds), changed=row)
-        one, seen = rows(torch.tensor([row])), []
+        one = rows(torch.tensor([row]))
+        seen = []
         for number, (network, other) in enumerate(zip(plain, changed, strict=True)):
             left_out = int(plain.fold[number // folds, row]) == number % folds
             assert torch.equal(network.weight, other.weight) is left_out
@@ -96,7 +99,9 @@ def test_networks_that_predict_a_row_were_never_trained_on_it_and_are_averaged(f
 def test_running_statistics_are_of_whole_inputs_seen_after_those_that_are_learned_from() -> None:
     # Some versions of autocast keep a weight as it was first cast, so a look without gradients must not come first.
     torch.manual_seed(0)
-    network, inputs, order = nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 3)), torch.randn(400, 6), []
+    network = nn.Sequential(nn.BatchNorm1d(6), nn.Linear(6, 3))
+    inputs = torch.randn(400, 6)
+    order = []
     network.register_forward_pre_hook(lambda *_: order.append(torch.is_grad_enabled()))
     compute_dropout_logits(network, inputs, 0.9, torch.Generator().manual_seed(0)).sum().backward()
     assert order == [True, False]

@@ -38,7 +38,8 @@ def test_the_estimate_is_that_of_the_class_probabilities(table: Any, expected: l
     probability = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.5, 0.3], [0.1, 0.0, 0.9]])
     data = make_table(correlation)
     estimator = attached(Online(correlation="known"), data, network=lambda: Fixed((probability + 1e-12).log()))
-    batch, own = asked(data, [0, 0, 1, 2]), torch.tensor([0.7, 0.1, 0.5, 0.9])
+    batch = asked(data, [0, 0, 1, 2])
+    own = torch.tensor([0.7, 0.1, 0.5, 0.9])
     found = estimator(batch, 0.0, StepRandomness(0))
     torch.testing.assert_close(found.posterior, correlation.posterior(probability))
     assert found.attribute.tolist() == expected
@@ -50,7 +51,8 @@ def test_the_estimate_is_that_of_the_class_probabilities(table: Any, expected: l
 
 @pytest.mark.parametrize("ahead", [0, 1])
 def test_q_rises_and_the_network_stays_as_it_is_counted_from_the_head_start_on(ahead: int, table) -> None:
-    estimator, batch = attached(Online(q=0.8, q_ramp_up_epochs=2.0, head_start_epochs=ahead, epochs=9.5), table), None
+    estimator = attached(Online(q=0.8, q_ramp_up_epochs=2.0, head_start_epochs=ahead, epochs=9.5), table)
+    batch = None
     batch = all_rows(table)
     own = estimator.network(batch.inputs).softmax(1).gather(1, batch.label[:, None]).squeeze(1)
     for epoch, q in ((0.0, 0.0), (0.5, 0.2), (2.0, 0.8), (9.5, 0.8)):
@@ -67,7 +69,8 @@ def test_q_rises_and_the_network_stays_as_it_is_counted_from_the_head_start_on(a
 @pytest.mark.parametrize("images", [True, False], ids=["images", "features"])
 def test_what_is_hidden_from_the_biased_network_while_it_trains(images: bool, make_table) -> None:
     table = make_table(images=images, train=480)
-    estimator, batch = attached(Online(input_dropout=0.75, epochs=1.0), table), all_rows(table)
+    estimator = attached(Online(input_dropout=0.75, epochs=1.0), table)
+    batch = all_rows(table)
     shown = watched(estimator)
     batch.inputs = batch.inputs + 1  # no value is 0 by itself
     found = estimator(batch, 0.0, StepRandomness(0))
@@ -88,9 +91,11 @@ def test_what_is_hidden_from_the_biased_network_while_it_trains(images: bool, ma
 
 
 def test_after_a_head_start_alone_every_row_is_settled_as_the_network_would_say(table) -> None:
-    estimator, batch = prepared(Online(head_start_epochs=2, epochs=2, input_dropout=0.5), table), all_rows(table)
+    estimator = prepared(Online(head_start_epochs=2, epochs=2, input_dropout=0.5), table)
+    batch = all_rows(table)
     assert estimator.is_static
-    shown, randomness = watched(estimator), StepRandomness(0)
+    shown = watched(estimator)
+    randomness = StepRandomness(0)
     found = estimator(batch, 5.0, randomness)
     assert found.posterior is None and found.loss is None and not shown and randomness.count == 0  # only a look-up
     assert torch.equal(found.attribute, estimator.row_attribute)

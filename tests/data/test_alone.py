@@ -34,7 +34,8 @@ class Shifted(DataSource):
             shift: What is added to all numbers.
             **splitting: Those of ``Splitting``.
         """
-        self.shift, self.splitting = shift, Splitting(**splitting)
+        self.shift = shift
+        self.splitting = Splitting(**splitting)
 
     def build(self) -> DataTable:
         draw = np.random.default_rng(0)
@@ -62,11 +63,14 @@ def importable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_training_leaves_the_answers_of_a_finished_run_as_they_were() -> None:
-    points, digits = train("points.Points", **SHORT), train("Digits", **SHORT)
+    points = train("points.Points", **SHORT)
+    digits = train("Digits", **SHORT)
     photos = np.zeros((2, 3, 8, 8), dtype=np.uint8)
     before = points.predict_proba(NEW), digits.predict_proba(photos)
-    near, draw = shifted(0), np.random.default_rng(0)
-    rows, label = draw.normal(50, 1, (120, 2)), np.arange(120) % 2
+    near = shifted(0)
+    draw = np.random.default_rng(0)
+    rows = draw.normal(50, 1, (120, 2))
+    label = np.arange(120) % 2
     for estimator in (None, LogisticRegression()):
         LogitCorrectionClassifier(estimator=estimator, epochs=2, random_state=0).fit(rows, label)
     LogitCorrectionClassifier(epochs=2, random_state=0).fit(rows, label, new_rows=rows[:50] + 1)

@@ -27,7 +27,8 @@ def test_its_random_numbers_alone_decide(augment: Augmentation) -> None:
 
 def test_crop_flip_is_a_shift_and_a_mirror() -> None:
     """Every result is one of the windows of the padded image, mirrored or not."""
-    image, padding = IMAGES[1], CropFlip().padding
+    image = IMAGES[1]
+    padding = CropFlip().padding
     padded = torch.nn.functional.pad(image, (padding,) * 4)
     places = range(2 * padding + 1)
     windows = {}

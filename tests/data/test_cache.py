@@ -64,7 +64,8 @@ def test_a_file_that_is_not_made_to_its_end_is_not_there(tmp_path: Path) -> None
 
 
 def test_the_array_is_made_once_and_again_where_the_file_is_damaged(tmp_path: Path) -> None:
-    path, made = tmp_path / "deep" / "a.npy", list[Path]()
+    path = tmp_path / "deep" / "a.npy"
+    made = list[Path]()
 
     def make(file: Path) -> None:
         made.append(file)
@@ -75,7 +76,8 @@ def test_the_array_is_made_once_and_again_where_the_file_is_damaged(tmp_path: Pa
     assert len(made) == 1
     other = tmp_path / "deep" / "b.npy"
     cache_array(other, lambda file: np.save(file, VALUES + 1))
-    whole, beside = path.read_bytes(), path.with_suffix(".json")
+    whole = path.read_bytes()
+    beside = path.with_suffix(".json")
     spoiled = [(path, content) for content in (b"", whole[:-5], bytes([*whole[:-1], whole[-1] ^ 1]))]
     spoiled += [(path, other.read_bytes()), (beside, b""), (beside, b"3"), (beside, b'["a", null]')]
     for file, content in spoiled:

@@ -19,7 +19,8 @@ ROWS = 90
 
 
 def fitted(frame: pd.DataFrame, train: int = 60, **options: Any) -> tuple[ColumnReader, torch.Tensor, list[str]]:
-    columns, rows = ColumnReader(**options), Rows("rows", range(len(frame)), frame)
+    columns = ColumnReader(**options)
+    rows = Rows("rows", range(len(frame)), frame)
     read, _, notes = columns.validate(rows)
     rows.errors.raise_if_any()
     store, *_ = columns.fit_transform(read, torch.arange(train), rows.errors)
@@ -35,7 +36,8 @@ def test_numbers_and_names_are_as_scikit_learn_makes_them_of_the_training_rows()
     expected = np.hstack([scaler.transform(frame[["a"]]), flags])
     np.testing.assert_allclose(vectors.numpy(), expected, atol=1e-6)
     assert notes == []
-    again, rows = ColumnReader(), Rows("rows", range(ROWS), frame[["c", "b", "a"]].astype(str))
+    again = ColumnReader()
+    rows = Rows("rows", range(ROWS), frame[["c", "b", "a"]].astype(str))
     again.load_state({"columns": columns.fitted_columns, "given": columns.input_columns})
     store, forms = again.transform(rows)
     torch.testing.assert_close(store.fetch(torch.arange(ROWS)), vectors)

@@ -73,7 +73,8 @@ ODD = {
     "sparse": lambda i: pd.arrays.SparseArray((i % 3).astype(float)),
     "months": lambda i: pd.PeriodIndex(pd.Timestamp("2020-01-15") + pd.to_timedelta(31 * i, unit="D"), freq="M"),
 }
-DAY, SITES = pd.ArrowDtype(pyarrow.date32()), pd.ArrowDtype(pyarrow.dictionary(pyarrow.int8(), pyarrow.string()))
+DAY = pd.ArrowDtype(pyarrow.date32())
+SITES = pd.ArrowDtype(pyarrow.dictionary(pyarrow.int8(), pyarrow.string()))
 
 
 @pytest.mark.parametrize("kind", ODD)
@@ -95,7 +96,8 @@ def test_columns_of_any_type_are_read_and_new_rows_alike(kind: str, tmp_path: Pa
 
 def test_an_index_that_has_a_name_is_a_column(tmp_path: Path) -> None:
     frame = pd.DataFrame({"site": ["u", "v"] * 30, "x": np.arange(60) % 7, "y": ["a", "b"] * 30})
-    named, numbered = frame.set_index("site"), frame.set_index(np.arange(60) * 2)
+    named = frame.set_index("site")
+    numbered = frame.set_index(np.arange(60) * 2)
     named.to_parquet(tmp_path / "named.parquet")
     numbered.to_parquet(tmp_path / "numbered.parquet")
     for rows in ("named", "numbered"):

@@ -123,7 +123,8 @@ def test_pixels_of_more_than_eight_bits_fill_the_range_of_the_set(kind: str, tmp
     dtype, factor, offset, suffix = DEEP[kind]
     draw = np.random.default_rng(0)
     grey = draw.integers(0, 256, (24, 8, 8))
-    grey[:, 0, 0], grey[:, 0, 1] = 0, 255
+    grey[:, 0, 0] = 0
+    grey[:, 0, 1] = 255
     for number, pixels in enumerate(grey):
         place = tmp_path / "set" / ("a", "b")[number % 2] / f"{number:02}.{suffix}"
         place.parent.mkdir(parents=True, exist_ok=True)

@@ -88,7 +88,8 @@ def test_every_format_is_set_upright_once(suffix: str, turn: int, tmp_path: Path
 def test_images_are_read_once_and_again_when_a_file_changes(paths: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Path] = []
     monkeypatch.setattr(images, "read_picture", lambda path, *rest: read.append(path) or read_picture(path, *rest))
-    first, again = store_of(paths), store_of(paths)
+    first = store_of(paths)
+    again = store_of(paths)
     assert len(read) == 6
     torch.testing.assert_close(first.fetch(torch.arange(6)), again.fetch(torch.arange(6)))
     before = paths[0].stat()

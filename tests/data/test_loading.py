@@ -70,7 +70,8 @@ def test_float_weights_draw_in_proportion() -> None:
     epochs = 800
     drawn = torch.cat([torch.tensor(indices(loader, epoch)) for epoch in range(epochs)])
     assert len(drawn) == 10 * epochs
-    share, expected = torch.bincount(drawn, minlength=10) / len(drawn), weight / weight.sum()
+    share = torch.bincount(drawn, minlength=10) / len(drawn)
+    expected = weight / weight.sum()
     spread = (expected * (1 - expected) / len(drawn)).sqrt()
     assert bool(((share - expected).abs() <= 4.5 * spread).all())
 
@@ -116,7 +117,8 @@ def same(one: list, other: list) -> None:
 )
 def test_images_that_are_read_ahead_come_as_those_in_memory(augment: object, weight: Tensor | None) -> None:
     images = torch.randint(0, 256, (20, 3, 10, 10), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
-    resident, large = ArrayStore(images), ArrayStore(images)
+    resident = ArrayStore(images)
+    large = ArrayStore(images)
     large.fits = lambda device: False  # type: ignore[method-assign]
     table = replace(numbered_table(14), inputs=resident, augment=augment)
     expected = batches(table, weight=weight)

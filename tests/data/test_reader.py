@@ -100,7 +100,9 @@ def test_bad_new_rows_are_noted_or_refused(tmp_path: Path) -> None:
     source = table(tmp_path / "t.csv", features=["age", "day"])
     built = source.build()
     new = FRAME.astype(object)
-    new.loc[1, "age"], new.loc[2, "day"], new.loc[3, "age"] = "old", "soon", 1e300
+    new.loc[1, "age"] = "old"
+    new.loc[2, "day"] = "soon"
+    new.loc[3, "age"] = 1e300
     (rows,) = source.new_rows(new)
     ((part, store, _),) = source.read([rows], built.info, bad_too=True)
     assert sorted(part.errors.by_row) == [1, 2, 3] and torch.isfinite(store.fetch(torch.arange(40))).all()

@@ -31,7 +31,8 @@ def test_groups_are_counted_row_by_row(table: DataTable, split: str) -> None:
 
 
 def test_what_cannot_be_trained_on_is_refused(table: DataTable) -> None:
-    train, label = table.split["train"], table.label
+    train = table.split["train"]
+    label = table.label
     for found, message in (
         (replace(table, split={"train": train, "valid": train[:0], "test": train}), "the valid split has no rows"),
         (replace(table, split={"train": train, "valid": train}), "the test split has no rows"),

@@ -38,7 +38,8 @@ def source(file: Path, **options: Any) -> Table:
 
 @pytest.mark.parametrize("kind", ["tab.tsv", "quoted.csv", "file.parquet"])
 def test_texts_splits_and_attributes_of_any_kind_of_file(kind: str, tmp_path: Path) -> None:
-    path, frame = tmp_path / kind, FRAME.assign(text=FRAME["text"] + '\nwith "quotes", commas; and lines')
+    path = tmp_path / kind
+    frame = FRAME.assign(text=FRAME["text"] + '\nwith "quotes", commas; and lines')
     if kind.endswith("parquet"):
         frame.to_parquet(path)
     else:

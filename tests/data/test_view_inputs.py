@@ -48,7 +48,8 @@ def test_tables(kind: str, split_column: str | None, file: Path) -> None:
     table = source.build().check()
     seen_rows = []
     for split in SPLITS:
-        seen, rows = table.view_inputs(split), table.split[split].tolist()
+        seen = table.view_inputs(split)
+        rows = table.split[split].tolist()
         some = torch.tensor([seen.num_rows - 1, 0])
         assert torch.equal(seen.inputs(some), table.inputs.fetch(table.split[split][some]))
         assert seen.position is not None and seen.position.tolist() == rows
@@ -77,7 +78,8 @@ def test_an_attribute_that_is_also_a_feature_is_not_looked_at(file: Path) -> Non
 def test_no_label_and_no_attribute_can_be_reached() -> None:
     """Everything that hangs on the inputs, closures and arguments too, is followed."""
     values = torch.randn(12, 2)
-    label, attribute = torch.arange(12) % 2, torch.arange(12) % 3
+    label = torch.arange(12) % 2
+    attribute = torch.arange(12) % 3
     split = {name: torch.arange(i, 12, 3) for i, name in enumerate(SPLITS)}
     table = DataTable(
         ArrayStore(values), label, attribute, split, ["x", "y"], ["a", "b", "c"], columns={"0": values.numpy()[:, 0]}

@@ -25,7 +25,8 @@ def made(rows: int = 6, dtype: Any = np.float32, **changes: Any) -> Predictions:
 
 def same(one: Predictions, other: Predictions) -> None:
     for name in ("index", "label", "logits", "attribute", "membership"):
-        left, right = getattr(one, name), getattr(other, name)
+        left = getattr(one, name)
+        right = getattr(other, name)
         np.testing.assert_array_equal(left, right)
         assert left is None or left.dtype == right.dtype
     for name in ("label_names", "attribute_names", "split", "groups"):

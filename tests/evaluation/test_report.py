@@ -64,10 +64,8 @@ def mean(values: list[float]) -> Any:
     st.sampled_from(["all known", "some unknown", "their own, which overlap"]),
 )
 def test_every_figure_agrees_with_a_loop(rows: int, labels: int, attributes: int, seed: int, kind: str) -> None:
-    predictions, draw = (
-        made(rows, labels, attributes, seed, 0.4 * (kind == "some unknown")),
-        np.random.default_rng(seed),
-    )
+    predictions = made(rows, labels, attributes, seed, 0.4 * (kind == "some unknown"))
+    draw = np.random.default_rng(seed)
     table = [sorted({y % attributes, int(draw.integers(attributes))}) for y in range(labels)]
     pairs = [(y, a) for y in range(labels) for a in range(attributes)]
     train = torch.from_numpy(draw.integers(0, 3, (labels, attributes)))
@@ -144,9 +142,11 @@ def test_logits_that_are_not_finite_still_give_strict_json(bad: float) -> None:
 def test_figures_of_all_rows_as_scikit_learn_has_them(rows: int, labels: int, seed: int) -> None:
     predictions = made(rows, labels, 2, seed, missing=0.3)
     report = GroupReport.from_predictions(predictions)
-    label, probability = predictions.label, predictions.probabilities
+    label = predictions.label
+    probability = predictions.probabilities
     assert report.f1 == pytest.approx(f1_score(label, probability.argmax(1), average="macro"))
-    place, right = np.ceil(15 * probability.max(1)), probability.argmax(1) == label
+    place = np.ceil(15 * probability.max(1))
+    right = probability.argmax(1) == label
     gaps = [right[place == one].sum() - probability.max(1)[place == one].sum() for one in range(1, 16)]
     assert report.ece == pytest.approx(np.abs(gaps).sum() / len(label))
     areas = [roc_auc_score(label == one, probability[:, one]) for one in np.unique(label)]
@@ -184,7 +184,8 @@ def test_any_metric_of_a_label_against_the_others_at_each_attribute(named: bool)
             assert rows.attribute is not None
             there = rows.attribute == list(rows.attribute_names).index(group["attribute"])
         label = list(rows.label_names).index(group["label"])
-        own, said = rows.label[there] == label, rows.prediction[there] == label
+        own = rows.label[there] == label
+        said = rows.prediction[there] == label
         for metric, reference in OWN.items():
             name = "share_of_sure" if callable(metric) else metric.rpartition(".")[2]
             expected = reference(own, said, rows.probabilities[there, label])

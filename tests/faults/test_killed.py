@@ -35,7 +35,8 @@ def test_one_of_two_processes_killed(program: list[str], tmp_path: Path, monkeyp
     head_start = ("--method.attributes.head_start_epochs", "1")  # a stage, which ends with a checkpoint
     short = ("--epochs", "1", "--batch_size", "128", "--device", "cpu", "--devices", "2")
     words = ["train", *WORDS, *short, *method, *head_start, "--out"]
-    run, whole = tmp_path / "run", tmp_path / "whole"
+    run = tmp_path / "run"
+    whole = tmp_path / "whole"
     done = subprocess.run([*program, *words, str(whole)], capture_output=True, text=True)  # starts the other one
     assert done.returncode == 0, done.stderr
     with ExitStack() as stack, monkeypatch.context() as patch:
@@ -85,7 +86,8 @@ def test_full_disk(program: list[str], tmp_path: Path, times: Callable[[int, int
     whole = tmp_path / "whole"
     words = ["train", *WORDS, "--method", "ERM", "--out"]
     run_command([*words, str(whole)])
-    needed, draw = sum(file.stat().st_size for file in whole.iterdir()) // 1024, random.Random(0)
+    needed = sum(file.stat().st_size for file in whole.iterdir()) // 1024
+    draw = random.Random(0)
     for number in range(times(1, 20)):
         disk = tmp_path / f"disk-{number}"
         disk.mkdir()

@@ -84,7 +84,8 @@ def write_to_bytes(write: Callable[[BytesIO], object]) -> bytes:
 
 def list_contents(ran: Path) -> dict[str, bytes]:
     """Files of other kinds, some made in bad faith; what they would run makes a file."""
-    bad, laughs = Mischief(ran), "a0: &a0 [x, x]\n"
+    bad = Mischief(ran)
+    laughs = "a0: &a0 [x, x]\n"
     laughs += "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 30))
     packed = BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -110,9 +111,12 @@ def list_contents(ran: Path) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_spoiled(name: str, made: Path, tmp_path: Path, times: Callable[[int, int], int]) -> None:
-    folder, ran = shutil.copytree(made, tmp_path / "made"), tmp_path / "ran"
-    file, draw = folder / name, random.Random(name)
-    intact, refused = file.read_bytes(), 0
+    folder = shutil.copytree(made, tmp_path / "made")
+    ran = tmp_path / "ran"
+    file = folder / name
+    draw = random.Random(name)
+    intact = file.read_bytes()
+    refused = 0
 
     def reads(what: str) -> bool:
         try:

@@ -94,7 +94,9 @@ def check_files(
     door: Door, case: Case, place: Path, options: Case, labels: Any, names: list[Any], write: Any, data: Any = None
 ) -> None:
     """Check the commands: they read and answer all rows, in whatever order ``write`` puts them, and count right."""
-    run, out, in_order = place / "run", place / "answers.csv", range(len(labels))
+    run = place / "run"
+    out = place / "answers.csv"
+    in_order = range(len(labels))
     files = write(in_order)
     words = [data or files[0], *(f"--data.{name}={value}" for name, value in options.items())]
     once = ["--method", case["method"], "--epochs", 1, "--threads", 1, "--device", "cpu", "--out", run]
@@ -113,7 +115,8 @@ def check_files(
         found = told.iloc[:, 1].str.replace(r"^'(?=[=+\-@\t\r])", "", regex=True)  # the quote makes it no formula
         return found.tolist(), told.iloc[:, 2:].replace("", "nan").to_numpy(np.float64)
 
-    shown, trained = call("preview", "--data", *words), call("train", "--data", *words, *once)
+    shown = call("preview", "--data", *words)
+    trained = call("train", "--data", *words, *once)
     if trained.status:
         assert not run.exists()
         return
@@ -137,7 +140,8 @@ def check_python(case: Case, rows: Any, labels: Any, names: list[Any], table: Ca
     trained = bad = False
     try:
         run = train(rows, label=labels, **once) if table is None else train(from_table(rows, **table), **once)
-        trained, bad = True, check_counts(run.report.to_dict()["data"], " ".join(run.report.warnings), labels)
+        trained = True
+        bad = check_counts(run.report.to_dict()["data"], " ".join(run.report.warnings), labels)
         found = run.predict(rows)
     except InputError as error:
         assert bad or not trained, error
@@ -169,9 +173,13 @@ CELLS = [*WORDS, *((values, object) for values in [
     [*map(str, range(200))], [f"id {number}" for number in range(200)], [*map(str, range(1, 121)), ">10"],
 ])]  # fmt: skip
 
-DAYS, SPANS = [dt.date(2024, 1, day) for day in range(1, 29)], [dt.timedelta(hours=hours) for hours in range(9)]
-TIMES, NUMBERS = [dt.datetime(2024, 1, day, 9, 30) for day in range(1, 29)], [number / 7 for number in range(200)]
-TEXT, INT, FLOAT = pa.string(), pa.int64(), pa.float64()
+DAYS = [dt.date(2024, 1, day) for day in range(1, 29)]
+SPANS = [dt.timedelta(hours=hours) for hours in range(9)]
+TIMES = [dt.datetime(2024, 1, day, 9, 30) for day in range(1, 29)]
+NUMBERS = [number / 7 for number in range(200)]
+TEXT = pa.string()
+INT = pa.int64()
+FLOAT = pa.float64()
 FRAME = [
     (["good", "bad"], object), *WORDS, ([1, 2, pd.NA], "Int64"), ([True, False, pd.NA], "boolean"), ([None], object),
     (["a", "b", pd.NA], "string"), (["a", 1, 2.5, None], object), ([1, 2.5, Decimal("1.5"), True], object),
@@ -216,7 +224,8 @@ COMMON = {"rows": [30, 1, 2, 3, 6, 12, 41, 120], "method": ["ERM", "LC"]}
 
 def make_frame(case: Case, labels: Sequence[Any], of: Any = object) -> tuple[pd.DataFrame, Case]:
     """Return the table of a case, its columns in any order, and its options."""
-    rng, rows = Random(case["seed"]), case["rows"]
+    rng = Random(case["seed"])
+    rows = case["rows"]
     columns = {"z": pd.Series(rng.sample(NUMBERS, rows))}
     for name, (values, type_) in zip((case["name"], "x"), case["kinds"], strict=False):
         cells = rng.sample(values, rows) if len(values) > 120 else rng.choices(values, k=rows)
@@ -239,8 +248,10 @@ DAMAGED = {"zero": lambda text: text[:9] + b"\0" + text[9:], "long row": lambda 
 
 @run_on_cases(0.28, CELLS, **TABLE, **COMMON, labels=LABELS, sep=",;\t|", written=[*WRITTEN, *DAMAGED], quoting=[0, 1])
 def test_csv(case: Case, door: Door, tmp_path: Path) -> None:
-    place, (frame, options) = empty_folder(tmp_path), make_frame(case, case["labels"])
-    file, names = place / "rows.csv", ["rows.csv", *map(repr, frame)]
+    place = empty_folder(tmp_path)
+    frame, options = make_frame(case, case["labels"])
+    file = place / "rows.csv"
+    names = ["rows.csv", *map(repr, frame)]
 
     def write(order: Sequence[int]) -> list[Path]:
         layout = {"index": False, "sep": case["sep"], "quoting": case["quoting"], "lineterminator": "\n"}
@@ -258,7 +269,8 @@ def test_csv(case: Case, door: Door, tmp_path: Path) -> None:
 
 @run_on_cases(0.12, FRAME, **TABLE, **COMMON, labels=FRAME, compression=["snappy", "zstd", "gzip"])
 def test_parquet(case: Case, door: Door, tmp_path: Path) -> None:
-    place, (frame, options) = empty_folder(tmp_path), make_frame(case, *case["labels"])
+    place = empty_folder(tmp_path)
+    frame, options = make_frame(case, *case["labels"])
 
     def write(order: Sequence[int]) -> list[Path]:
         with contextlib.suppress(Exception):  # what cannot be written is no file, and told as missing
@@ -275,30 +287,39 @@ WAYS = ["frame", "list", "records", "numbered", "labels apart", "list of labels"
 
 @run_on_cases(0.25, FRAME, **TABLE, **COMMON, labels=FRAME, index=INDEX, way=WAYS)
 def test_frames(case: Case) -> None:
-    way, (rows, options) = case["way"], make_frame(case, *case["labels"])
-    labels, names, rows = rows[case["label"]], map(repr, map(str, rows)), rows.set_axis(case["index"](len(rows)))
+    way = case["way"]
+    rows, options = make_frame(case, *case["labels"])
+    labels = rows[case["label"]]
+    names = map(repr, map(str, rows))
+    rows = rows.set_axis(case["index"](len(rows)))
     if way in ("labels apart", "list of labels"):
-        rows, options = rows.drop(columns=case["label"]), None
+        rows = rows.drop(columns=case["label"])
+        options = None
     elif way in ("list", "records"):
         rows = rows.to_dict(way)
     elif way == "numbered":
-        options["label"], rows = str(rows.columns.get_loc(case["label"])), rows.set_axis(range(rows.shape[1]), axis=1)
+        options["label"] = str(rows.columns.get_loc(case["label"]))
+        rows = rows.set_axis(range(rows.shape[1]), axis=1)
     check_python(case, rows, labels if way == "labels apart" else labels.tolist(), ["the table", *names], options)
 
 
-BEFORE, LENGTHS, GAPS = ["", "so " * 50, "so " * 800], [6, 0, 1, 2, 100], ["film", "", " \n", None]
+BEFORE = ["", "so " * 50, "so " * 800]
+LENGTHS = [6, 0, 1, 2, 100]
+GAPS = ["film", "", " \n", None]
 
 
 @run_on_cases(0.1, WORDS, **COMMON, labels=LABELS, length=LENGTHS, before=BEFORE, first=GAPS)
 def test_texts(case: Case) -> None:
-    rng, words = Random(case["seed"]), [word for values, _ in case["kinds"] for word in values]
+    rng = Random(case["seed"])
+    words = [word for values, _ in case["kinds"] for word in values]
     texts = [case["before"] + " ".join(rng.choices(words, k=case["length"])) for _ in range(case["rows"])]
     texts[0] = case["first"]
     labels = [case["labels"][row % len(case["labels"])] for row in range(len(texts))]
     check_python(case, texts, labels, ["the table", "the new texts", "row 0", "rows given in Python"])
 
 
-GREY, WHITE = Image.linear_gradient("L"), Image.new("RGB", (9, 9), "white")
+GREY = Image.linear_gradient("L")
+WHITE = Image.new("RGB", (9, 9), "white")
 BROKEN = {"not": Path.exists, "cut": lambda file: file.write_bytes(file.read_bytes()[: file.stat().st_size // 2]),
           "text": lambda file: file.write_text("<html>404"), "script": lambda file: file.write_text("%!PS\nshowpage"),
           "queue": lambda file: (file.unlink(), os.mkfifo(file)), "empty": lambda file: file.write_bytes(b""),
@@ -313,14 +334,18 @@ FOLDERS = [("a", "b"), ("with space", "per%cent"), ("-dash", "--b"), ("e\u0301",
            ("new", "b"), ("train", "b"), ("train", "test"), ("日本", "😀"), ("<u>", "<script>x<"), ("=1", "*"),
            ("a.png", "b"), ("a\u200b", "a", "b"), ("caf\udce9", "b"), ("[red]", "$HOME"), ("n" * 200, "b")]  # fmt: skip
 FILES = ["{}", "an image {}", "100%{}%s", "a\n{}", "-{}", "e\u0301{}", "caf\udce9{}", "n" * 180 + "{}", "a,{}", 'a"{}']
-MODES, SPLITS = ["RGB", "L", "LA", "P", "RGBA", "CMYK", "1", "I", "I;16", "F", "HSV"], ["train", "valid", "test"]
-ENDS, PLACES = ["png", "jpg", "bmp", "gif", "tif", "webp", "PNG"], ["{label}", "{split}/{label}", "{label}/deep"]
+MODES = ["RGB", "L", "LA", "P", "RGBA", "CMYK", "1", "I", "I;16", "F", "HSV"]
+SPLITS = ["train", "valid", "test"]
+ENDS = ["png", "jpg", "bmp", "gif", "tif", "webp", "PNG"]
+PLACES = ["{label}", "{split}/{label}", "{label}/deep"]
 
 
 @run_on_cases(0.14, MODES, labels=FOLDERS, each=[8, 1, 2, 3, 20], file=FILES, broken=[*BROKEN], all=[False, True],
        end=ENDS, side=[9, 1, 50, 70], layout=PLACES, table=[False, True], method=["ERM", "LC"])  # fmt: skip
 def test_folders(case: Case, door: Door, tmp_path: Path) -> None:
-    place, pixels, files = empty_folder(tmp_path), np.random.default_rng(case["seed"]), list[Path]()
+    place = empty_folder(tmp_path)
+    pixels = np.random.default_rng(case["seed"])
+    files = list[Path]()
     labels = [label for _ in range(case["each"]) for label in case["labels"]]
     for number, label in enumerate(labels):
         home = place / "photos" / case["layout"].format(label=label, split=SPLITS[number // len(case["labels"]) % 3])
@@ -332,13 +357,19 @@ def test_folders(case: Case, door: Door, tmp_path: Path) -> None:
         except (OSError, KeyError, ValueError):  # the format has no such pixels
             image.save(files[-1])
         BROKEN[case["broken"]](files[-1]) if case["all"] or number < 2 else None
-    data, options = place / "photos", {"on_bad_rows": case["on_bad_rows"]}
+    data = place / "photos"
+    options = {"on_bad_rows": case["on_bad_rows"]}
     if case["table"]:
-        data, options = place / "photos.csv", options | {"path": "path", "label": "y"}
+        data = place / "photos.csv"
+        options = options | {"path": "path", "label": "y"}
         table = pd.DataFrame({"path": [file.relative_to(place) for file in files], "y": labels})
         table.to_csv(data, index=False, errors="surrogateescape")
-    names, given = ["photos", "images"], lambda order: [files[row] for row in order]
-    check_files(door, case, place, options, labels, names, given, data)
+    names = ["photos", "images"]
+
+    def take_files(order: Sequence[int]) -> list[object]:
+        return [files[row] for row in order]
+
+    check_files(door, case, place, options, labels, names, take_files, data)
 
 
 SHAPES = [(4,), (1,), (0,), (300,), (2, 2), (3, 8, 8), (8, 8, 3), (1, 8, 8), (4, 8, 8), (1, 1, 1), (), (2, 3, 4, 5)]
@@ -357,7 +388,8 @@ VALUES = [
     ["é", "e\u0301"],
     [0],
 ]
-FIRST, SCALES = [0.5, np.nan, np.inf, -1, 1e300], [1, 0, 9, 1e9]
+FIRST = [0.5, np.nan, np.inf, -1, 1e300]
+SCALES = [1, 0, 9, 1e9]
 
 
 @run_on_cases(0.09, SHAPES, **COMMON, type=TYPES, first=FIRST, scale=SCALES, labels=VALUES, way=["array", "list"])

@@ -38,7 +38,8 @@ def test_membership_refuses_numbers_out_of_range(label: int, attribute: int, mes
 
 
 def test_rows_of_different_numbers_are_refused() -> None:
-    three, one = torch.tensor([0, 1, 1]), torch.tensor([0])
+    three = torch.tensor([0, 1, 1])
+    one = torch.tensor([0])
     groups = group_membership(three, three, 2, 2)
     for prediction, label in ((one, three), (one, one)):  # which torch would spread over all rows
         with pytest.raises(ValueError, match="There are"):
@@ -55,7 +56,8 @@ def test_rows_of_different_numbers_are_refused() -> None:
 def test_a_sparse_membership_gives_what_a_dense_one_gives(seed: int, rows: int, labels: int, attributes: int) -> None:
     prediction, label, attribute = random_rows(seed, rows, labels, attributes + 1)
     given_ = (label, attribute - 1, labels, attributes)
-    dense, sparse = group_membership(*given_), group_membership(*given_, sparse=True)
+    dense = group_membership(*given_)
+    sparse = group_membership(*given_, sparse=True)
     assert sparse.is_sparse and torch.equal(sparse.to_dense(), dense)
     values = torch.randn(rows, generator=torch.Generator().manual_seed(seed))
     assert torch.equal(group_count(dense), dense.sum(0)) and torch.equal(group_count(sparse), dense.sum(0))

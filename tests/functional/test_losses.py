@@ -50,7 +50,8 @@ def test_equation_7_equals_the_pairwise_margin_loss_of_equation_8(seed: int, lab
     prior = torch.rand(4, labels, generator=torch.Generator().manual_seed(seed), dtype=torch.float64) + 1e-6
     actual = logit_corrected_cross_entropy(logits, label, prior.log())
     for i, y in enumerate(label.tolist()):
-        f, p = logits[i].tolist(), prior[i].tolist()
+        f = logits[i].tolist()
+        p = prior[i].tolist()
         eq_7 = math.log(sum(math.exp(f[k]) * p[k] for k in range(labels))) - f[y] - math.log(p[y])
         pairs = (math.exp(f[k] - f[y] + math.log(p[k] / p[y])) for k in range(labels) if k != y)
         eq_8 = math.log1p(sum(pairs))

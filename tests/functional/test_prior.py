@@ -31,7 +31,8 @@ def test_count_prior_equals_smoothed_counts(
 
 
 def test_count_prior_takes_arrays_and_lists_and_needs_something_to_count() -> None:
-    label, attribute = np.array([0, 0, 1]), np.array([0, 1, -1])
+    label = np.array([0, 0, 1])
+    attribute = np.array([0, 1, -1])
     expected = torch.tensor([[0.5, 0.5], [0.0, 0.0]])
     for kind in (list, torch.from_numpy, np.asarray):
         assert torch.equal(count_prior(kind(label), kind(attribute), 2, 2), expected)

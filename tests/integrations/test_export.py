@@ -78,7 +78,8 @@ def case_of(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
         tiny_bert = request.getfixturevalue("tiny_bert") if tokens else ""
         data |= {"tokenizer": str(tiny_bert), "max_tokens": 12} if tokens else {}
         network = {"name": "TextClassifier", "model": str(tiny_bert)} if tokens else "MLP"
-        run, texts = train(data, method="ERM", network=network, **OPTIONS), reviews(ROWS, 1)["review"].tolist()
+        run = train(data, method="ERM", network=network, **OPTIONS)
+        texts = reviews(ROWS, 1)["review"].tolist()
         if not tokens:
             from sklearn.feature_extraction import FeatureHasher
 
@@ -93,7 +94,8 @@ def case_of(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureReq
         return Case(run, texts, {name: encoded[name].astype(np.int64) for name in ("input_ids", "attention_mask")})
 
     def of_images(**parts: Any) -> Case:
-        draw, label = np.random.default_rng(0), np.arange(40) % 2
+        draw = np.random.default_rng(0)
+        label = np.arange(40) % 2
         images = draw.integers(0, 256, (ROWS, 3, 12, 12)).astype(np.uint8)
         values = images[:40] // (1 + label[:, None, None, None]).astype(np.uint8)
         return Case(train(from_arrays(values, label), **parts, **OPTIONS), images, {"images": images})
@@ -129,7 +131,8 @@ def test_onnx_runtime_gives_the_same_logits(kind: str, case_of: Any, tmp_path: P
 
 @pytest.mark.parametrize("kind", ["columns", SLOW[0], SLOW[2]])
 def test_torch_runs_the_program_without_this_package(kind: str, case_of: Any, tmp_path: Path) -> None:
-    case, names = case_of(kind), {"label_names.json": ""}
+    case = case_of(kind)
+    names = {"label_names.json": ""}
     program = torch.export.load(export(case.run, "torch-export", tmp_path / "out") / "model.pt2", extra_files=names)
     for rows in (slice(None), slice(1)):
         case.answers(program.module()(*(torch.from_numpy(v[rows]) for v in case.given.values())).detach())

@@ -28,7 +28,8 @@ class Plain(pl.LightningModule):
     def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(0)
-        self.network, self.criterion = torch.nn.Linear(2, 2), torch.nn.CrossEntropyLoss()
+        self.network = torch.nn.Linear(2, 2)
+        self.criterion = torch.nn.CrossEntropyLoss()
         self.seen: list[float] = []
 
     def training_step(self, batch: Any, number: int) -> Any:
@@ -65,8 +66,10 @@ def test_the_training_is_that_with_the_corrected_loss() -> None:
     names = list(module.state_dict())
     trainer = fit(module, CorrectLogits(ESTIMATES, index=2), val_dataloaders=ROWS)
     torch.manual_seed(0)
-    network, criterion = torch.nn.Linear(2, 2), LogitCorrectedLoss(ESTIMATES.prior())
-    optimizer, losses = torch.optim.SGD(network.parameters(), lr=0.1), []
+    network = torch.nn.Linear(2, 2)
+    criterion = LogitCorrectedLoss(ESTIMATES.prior())
+    optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
+    losses = []
     for _ in range(2):
         for rows in torch.arange(40).split(10):
             loss = criterion(network(INPUTS[rows]), LABEL[rows], ATTRIBUTE[rows])

@@ -82,7 +82,8 @@ def test_any_metric_by_group(sites: tuple, fitted: LogitCorrectionClassifier) ->
     groups = fitted.group_report(frame, y, attribute=frame["site"], metrics=metrics)
     row = groups[(groups["label"] == "well") & (groups["attribute"] == "south")].iloc[0]
     there = (frame["site"] == "south").to_numpy()
-    own, said = y[there] == "well", fitted.predict(frame)[there] == "well"
+    own = y[there] == "well"
+    said = fitted.predict(frame)[there] == "well"
     probability = fitted.predict_proba(frame)[there, 1]
     assert row["precision"] == pytest.approx(precision_score(own, said))
     assert row["f1_score"] == pytest.approx(f1_score(own, said))
@@ -95,7 +96,8 @@ def test_any_metric_by_group(sites: tuple, fitted: LogitCorrectionClassifier) ->
 def test_what_is_stored_is_plain_and_no_file_is_left(
     sites: tuple, fitted: LogitCorrectionClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (frame, y), places = sites, {name: tmp_path / name for name in ("work", "cache", "temporary")}
+    frame, y = sites
+    places = {name: tmp_path / name for name in ("work", "cache", "temporary")}
     joblib.dump(fitted, tmp_path / "classifier")
     for again in (joblib.load(tmp_path / "classifier"), pickle.loads(pickle.dumps(fitted))):
         np.testing.assert_array_equal(again.predict_proba(frame), fitted.predict_proba(frame))
@@ -115,7 +117,8 @@ def test_what_is_stored_is_plain_and_no_file_is_left(
 
 
 def test_images_of_both_orders() -> None:
-    rng, y = np.random.default_rng(0), np.arange(40) % 2
+    rng = np.random.default_rng(0)
+    y = np.arange(40) % 2
     images = (rng.integers(0, 100, (40, 3, 18, 20)) + 120 * y[:, None, None, None]).astype(np.uint8)
     classifier = LogitCorrectionClassifier(shortcut="colour", **QUICK)
     first = classifier.fit(images, y).predict_proba(images)
@@ -128,7 +131,8 @@ def test_images_of_both_orders() -> None:
 
 
 def test_texts() -> None:
-    words, y = np.random.default_rng(0).choice(["sun", "rain", "wind"], (80, 4)), np.array(["bad", "good"] * 40)
+    words = np.random.default_rng(0).choice(["sun", "rain", "wind"], (80, 4))
+    y = np.array(["bad", "good"] * 40)
     texts = [f"{' '.join(row)} {'lovely' if label == 'good' else 'awful'}" for row, label in zip(words, y, strict=True)]
     classifier = LogitCorrectionClassifier(**QUICK).fit(texts, y)
     assert classifier.predict(["lovely sun", "awful rain"]).tolist() == ["good", "bad"]
@@ -175,7 +179,8 @@ def test_known_attributes_and_other_methods(sites: tuple) -> None:
 
 
 def test_searches_and_names_behind_a_column_transformer(sites: tuple) -> None:
-    frame, y = sites[0][:150], sites[1][:150]
+    frame = sites[0][:150]
+    y = sites[1][:150]
     columns = make_column_transformer((OneHotEncoder(sparse_output=False), ["site"]), (StandardScaler(), ["blood"]))
     options = {**QUICK, "shortcut": "column:onehotencoder__site_north"}
     pipeline = make_pipeline(columns.set_output(transform="pandas"), LogitCorrectionClassifier(**options))
@@ -213,7 +218,9 @@ class Booster(ClassifierMixin, BaseEstimator):
         self.base_score = base_score
 
     def fit(self, X: Any, y: np.ndarray, base_margin: np.ndarray | None = None) -> Booster:
-        self.classes_, values, sign = np.unique(y), np.c_[np.ones(len(X)), X], 2.0 * y - 1
+        self.classes_ = np.unique(y)
+        values = np.c_[np.ones(len(X)), X]
+        sign = 2.0 * y - 1
         self.margin_ = np.zeros(len(X)) if base_margin is None else base_margin
 
         def loss(weight: np.ndarray) -> float:
@@ -259,7 +266,8 @@ def test_where_nothing_is_found_the_estimator_is_fitted_as_it_is() -> None:
 def test_boosters_take_the_log_odds_of_the_groups_and_add_no_share_of_the_labels() -> None:
     X, y, _ = rows(0.05, 0)
     kept = (y == 0) | (np.arange(len(y)) % 4 == 0)  # few are ill
-    X, y = X[kept].reset_index(drop=True), y[kept]
+    X = X[kept].reset_index(drop=True)
+    y = y[kept]
     alone = LogitCorrectionClassifier(estimator=Booster(), **INSIDE).fit(X, y)
     log = np.log(alone.group_prior_)
     np.testing.assert_allclose(alone.estimator_.margin_, (log[1] - log[0])[alone.attribute_], rtol=1e-4)

@@ -29,14 +29,18 @@ def draw(randomness: StepRandomness) -> list[float]:
 
 
 def test_every_step_has_random_numbers_of_its_own() -> None:
-    randomness, again, other = StepRandomness(0), StepRandomness(0), StepRandomness(1)
+    randomness = StepRandomness(0)
+    again = StepRandomness(0)
+    other = StepRandomness(1)
     first = [draw(randomness) for _ in range(4)]
     assert first == [draw(again) for _ in range(4)]
     assert len({tuple(one) for one in first + [draw(other) for _ in range(4)]}) == 8
 
 
 def test_all_methods_of_one_seed_start_with_the_same_predicting_network() -> None:
-    erm, lc, other = ERM(mlp, INFO, seed=4), LC(mlp, INFO, seed=4, attributes="Online"), ERM(mlp, INFO, seed=5)
+    erm = ERM(mlp, INFO, seed=4)
+    lc = LC(mlp, INFO, seed=4, attributes="Online")
+    other = ERM(mlp, INFO, seed=5)
     for key, value in erm.network.state_dict().items():
         assert torch.equal(value, lc.network.state_dict()[key])
         assert not torch.equal(value, other.network.state_dict()[key])

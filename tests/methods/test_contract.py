@@ -101,7 +101,8 @@ def format_options(value: Any) -> str:
 
 def make_cases(name: str, options: dict[str, Any], source: str, marks: Any = ()) -> list[Any]:
     """A method under its options in every stage; ``build`` takes the stage among the options."""
-    cls, info = import_component("method", name, METHODS), biased_table(**SOURCES[source]).info
+    cls = import_component("method", name, METHODS)
+    info = biased_table(**SOURCES[source]).info
     stages = cls(lambda: MLP(info, hidden=(8,)), info, **made(cls, options)).num_stages
     named = f"{name} {format_options(options)} {source}"
     return [pytest.param(name, {**options, "stage": k}, source, id=f"{named} {k}", marks=marks) for k in range(stages)]
@@ -178,12 +179,14 @@ def test_a_saved_state_gives_the_same_predictions_and_the_same_next_step(
         return step, [p.grad for p in get_trained_parameters(one) if p.grad is not None]
 
     # The second one is new: what a stage has found must be in the state too.
-    first, second = build(name, table, **options), build(name, table, **{**options, "stage": 0})
+    first = build(name, table, **options)
+    second = build(name, table, **{**options, "stage": 0})
     take_steps(first, table, epochs=2)
     second.stage = first.stage
     second.load_state_dict(read_again(first.state_dict()))
     assert torch.equal(first.predict(fetch_all_inputs(table)), second.predict(fetch_all_inputs(table)))
-    (step, gradient), (step_again, gradient_again) = next_step(first), next_step(second)
+    step, gradient = next_step(first)
+    step_again, gradient_again = next_step(second)
     assert torch.equal(step.loss, step_again.loss)
     assert step.logs.keys() == step_again.logs.keys()
     assert all(torch.equal(step.logs[key], step_again.logs[key]) for key in step.logs)
@@ -223,11 +226,11 @@ def test_training_lowers_the_loss_and_learns_the_rows(
     algorithm: Algorithm, table: DataTable, batches, take_steps
 ) -> None:
     rows = table.split["train"]
-    batch, inputs, label = next(batches(algorithm, table)), fetch_all_inputs(table), table.label[rows]
-    before, loss_before = (
-        cross_entropy(algorithm.predict(inputs), label),
-        copy.deepcopy(algorithm)(batch, LATE).loss,
-    )
+    batch = next(batches(algorithm, table))
+    inputs = fetch_all_inputs(table)
+    label = table.label[rows]
+    before = cross_entropy(algorithm.predict(inputs), label)
+    loss_before = copy.deepcopy(algorithm)(batch, LATE).loss
     head = getattr(algorithm.network, "head", None)  # DFA has two
     only_head = head is not None and {id(p) for p in get_trained_parameters(algorithm)} == {
         id(p) for p in head.parameters()

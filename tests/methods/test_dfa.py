@@ -40,12 +40,14 @@ def test_each_loss_teaches_its_own_encoder_alone(epoch: float, table, build, bat
 
 
 def test_swapping_keeps_the_label_with_the_intrinsic_half(table, build, batches) -> None:
-    algorithm, twin = build("DFA", table, **OPTIONS), build("DFA", table, **OPTIONS)
+    algorithm = build("DFA", table, **OPTIONS)
+    twin = build("DFA", table, **OPTIONS)
     batch = next(batches(algorithm, table))
     step = algorithm(batch, 2.0)
 
     network = twin.network
-    inner, outer = network.intrinsic(batch.inputs), network.biased(batch.inputs)
+    inner = network.intrinsic(batch.inputs)
+    outer = network.biased(batch.inputs)
     order = torch.rand(16, generator=StepRandomness(0).next(torch.device("cpu"))).argsort().tolist()
     assert sorted(order) == list(range(16)) and order != list(range(16))
     rows = [torch.cat([inner[i], outer[i]]) for i in range(16)]
@@ -55,7 +57,8 @@ def test_swapping_keeps_the_label_with_the_intrinsic_half(table, build, batches)
         return cross_entropy(head(torch.stack(features)), torch.tensor(labels), reduction="none")
 
     label = batch.label.tolist()
-    plain, biased = losses(network.intrinsic_head, rows, label), losses(network.biased_head, rows, label)
+    plain = losses(network.intrinsic_head, rows, label)
+    biased = losses(network.biased_head, rows, label)
     weight = twin.difficulty(batch.index, batch.label, biased, plain)
     kept = losses(network.intrinsic_head, swapped, label)
     followed = losses(network.biased_head, swapped, [label[i] for i in order])
@@ -71,7 +74,8 @@ def test_features_are_swapped_after_a_fifth_of_the_training_unless_told_otherwis
         algorithm.setup(TrainingRows(table.label[table.split["train"]], epochs=epochs))
         return algorithm.swap_from_epoch
 
-    algorithm, told = build("DFA", table), build("DFA", table, swap_from_epoch=2.0)
+    algorithm = build("DFA", table)
+    told = build("DFA", table, swap_from_epoch=2.0)
     assert setup(algorithm, 0) == 3  # a loop of one's own may not tell
     assert setup(algorithm, 100) == 20
     assert setup(told, 0) == setup(told, 100) == 2

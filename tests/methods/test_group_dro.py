@@ -23,8 +23,10 @@ def test_group_dro_gets_the_weights_of_a_loop_over_groups(adjustment: float, tab
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
     take_steps(algorithm, table, epochs=3, optimizer=torch.optim.SGD(algorithm.parameters(), lr=0.1))
 
-    size, attribute = count_training_groups(table), table.attribute[table.split["train"]]
-    q, absent = [1.0 / sum(n > 0 for n in size) if n else 0.0 for n in size], 0
+    size = count_training_groups(table)
+    attribute = table.attribute[table.split["train"]]
+    q = [1.0 / sum(n > 0 for n in size) if n else 0.0 for n in size]
+    absent = 0
     for epoch in range(3):
         for batch in batches(algorithm, table, epoch):
             losses = cross_entropy(network(batch.inputs), batch.label, reduction="none")

@@ -60,7 +60,8 @@ class UnknownEstimator(AbstainingEstimator):
 def test_lc_without_a_correction_equals_erm(options, table, build, take_steps) -> None:
     if isinstance(options["attributes"], type):
         options = {**options, "attributes": options["attributes"]()}
-    erm, lc = build("ERM", table, seed=2), build("LC", table, seed=2, **options)
+    erm = build("ERM", table, seed=2)
+    lc = build("LC", table, seed=2, **options)
     for algorithm in (erm, lc):
         take_steps(algorithm, table, epochs=4)
     assert differing(*(one.network.state_dict() for one in (erm, lc))) == []
@@ -74,10 +75,12 @@ def compute_reference_biased_loss(logits: Tensor, label: Tensor) -> Tensor:
 
 def train_reference(algorithm: LC, table: DataTable, batches, epochs: int, form: str) -> tuple[nn.Module, ...]:
     """Train copies of both networks with an optimiser each, step by step as the paper has it."""
-    robust, biased = copy.deepcopy(algorithm.network), copy.deepcopy(algorithm.attributes.network)
+    robust = copy.deepcopy(algorithm.network)
+    biased = copy.deepcopy(algorithm.attributes.network)
     robust_optimizer = torch.optim.Adam(robust.parameters(), lr=1e-2)
     biased_optimizer = torch.optim.Adam(biased.parameters(), lr=1e-2)
-    prior, randomness = GroupPrior(3, 3, estimator="cell", momentum=0.9), StepRandomness(algorithm.seed)
+    prior = GroupPrior(3, 3, estimator="cell", momentum=0.9)
+    randomness = StepRandomness(algorithm.seed)
     for epoch in range(epochs):
         for number, batch in enumerate(batches(algorithm, table, epoch)):
             logits = biased(batch.inputs)
@@ -88,7 +91,8 @@ def train_reference(algorithm: LC, table: DataTable, batches, epochs: int, form:
             probability = logits.detach().softmax(1)
             attribute = probability.argmax(1)
             prior.update(batch.label, probability)
-            mixed, mixed_prior = batch.inputs, prior.for_attribute(attribute)
+            mixed = batch.inputs
+            mixed_prior = prior.for_attribute(attribute)
             if form != "none":
                 generator = randomness.next(torch.device("cpu"))
                 ramp = ramp_up_mixing_strength(epoch + number / 3, 2)
@@ -131,7 +135,8 @@ def test_the_oracle_is_corrected_by_the_counted_prior_of_the_true_group(table, b
     rows = table.split["train"]
     for y, a in zip(table.label[rows].tolist(), table.attribute[rows].tolist(), strict=True):
         counts[y][a] += 1
-    losses, attribute = [], table.attribute[rows][batch.index]
+    losses = []
+    attribute = table.attribute[rows][batch.index]
     for i, logits in enumerate(algorithm.network(batch.inputs)):
         prior = torch.tensor([counts[y][int(attribute[i])] / (48 + 9 * 0.5) for y in range(3)])
         losses.append(cross_entropy(logits + 0.7 * prior.log(), batch.label[i]))

@@ -37,7 +37,8 @@ class ReferenceLfF:
 @pytest.mark.parametrize("q", [0.7, 0.0])
 def test_both_networks_get_the_weights_of_the_reference(q: float, table, build, batches, take_steps) -> None:
     algorithm = build("LfF", table, q=q)
-    biased, debiased = copy.deepcopy(algorithm.biased_network), copy.deepcopy(algorithm.network)
+    biased = copy.deepcopy(algorithm.biased_network)
+    debiased = copy.deepcopy(algorithm.network)
     first, second = (torch.optim.Adam(network.parameters(), lr=1e-2) for network in (biased, debiased))
     reference = ReferenceLfF(0.7)
     take_steps(algorithm, table, epochs=4)

@@ -15,12 +15,14 @@ def test_independent_mixup_draws_partners_independent_of_the_label() -> None:
     label = (torch.arange(size) >= 450).long()  # three quarters have label 0
     prior = GroupPrior(2, 2, averaging="fixed", floor=0.0)
     prior.set_table(torch.tensor([[9.0, 1.0], [2.0, 8.0]]))
-    batch, generator = Batch(torch.eye(size), label, torch.arange(size)), torch.Generator().manual_seed(0)
+    batch = Batch(torch.eye(size), label, torch.arange(size))
+    generator = torch.Generator().manual_seed(0)
     given = MixingContext(batch, label, prior, Correlation.one_to_one(2), 0.0, generator)
     # Rows are unit vectors: a mixed input tells who was mixed and how.
     mixed, log_prior = IndependentMixUp(limit=0.3)(torch.nn.Identity(), given)
     own = mixed.diagonal()
-    partner, share = (mixed - torch.diag(own)).argmax(dim=1), 1 - own
+    partner = (mixed - torch.diag(own)).argmax(dim=1)
+    share = 1 - own
     torch.testing.assert_close(mixed.sum(dim=1), torch.ones(size))
     assert 0.29 < float(share.max()) <= 0.3 + 1e-6 and float(share.mean()) == pytest.approx(0.15, abs=0.01)
     for y in (0, 1):

@@ -23,8 +23,12 @@ from logit_correction.seeds import StepRandomness
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.fit import compute_schedule_factor, make_optimizer
 
-LABELS, FEATURES, ROWS = 3, 5, 12
-EXTRA_ROWS, FLOOR = 1e-4, 1e-4  # both of the published code
+LABELS = 3
+FEATURES = 5
+ROWS = 12
+# both of the published code
+EXTRA_ROWS = 1e-4
+FLOOR = 1e-4
 
 
 class ReferencePrior:

@@ -93,13 +93,16 @@ def test_every_network_is_its_head_after_its_features_row_by_row_and_its_state_i
     make, info = case
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        network, second, inputs = make(), make(), random_inputs(info)
+        network = make()
+        second = make()
+        inputs = random_inputs(info)
     assert all(module.training for module in network.modules())
     logits = network(inputs)
     assert logits.shape == (6, info.num_labels) and bool(torch.isfinite(logits).all())
     (logits * torch.arange(1, info.num_labels + 1)).square().sum().backward()
     assert all(p.grad is not None for p in network.parameters())
-    features, expected = network.eval().features(inputs), network(inputs)
+    features = network.eval().features(inputs)
+    expected = network(inputs)
     assert isinstance(network.head, nn.Linear) and features.shape == (6, network.head.in_features)
     assert torch.equal(network.head(features), expected)
     one_by_one = torch.cat([network(take(inputs, slice(row, row + 1))) for row in range(6)])
@@ -153,20 +156,24 @@ def test_what_cannot_be_is_refused(name: str, options: dict[str, Any], info: Dat
 
 def test_the_mlp_equals_its_formula_and_mixing_behind_its_first_layer_is_mixing_inputs() -> None:
     network = MLP(DataInfo(num_labels=3, num_rows=1, input_shape=(2, 3, 4)), hidden=[5, 4]).double()
-    inputs, weights = torch.randn(7, 2, 3, 4, dtype=torch.float64), list(network.parameters())
+    inputs = torch.randn(7, 2, 3, 4, dtype=torch.float64)
+    weights = list(network.parameters())
     value = inputs.reshape(7, 24)
     for layer in range(2):
         value = (value @ weights[2 * layer].T + weights[2 * layer + 1]).clamp_min(0)
     torch.testing.assert_close(network(inputs), value @ weights[4].T + weights[5])
     values, rest = split_at_mixing_point(network, inputs, "inputs")
     assert values.shape == (7, 5)
-    partner, weight = torch.arange(7).flip(0), torch.rand(7, dtype=torch.float64)
-    mixed, expected = rest(mix_rows(values, partner, weight)), network(mix_rows(inputs, partner, weight))
+    partner = torch.arange(7).flip(0)
+    weight = torch.rand(7, dtype=torch.float64)
+    mixed = rest(mix_rows(values, partner, weight))
+    expected = network(mix_rows(inputs, partner, weight))
     torch.testing.assert_close(mixed, expected)
     found, wanted = (torch.autograd.grad(one.square().sum(), weights) for one in (mixed, expected))
     for gradient, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(gradient, other)
-    wide, numbers = MLP(VECTORS, hidden=[9]), torch.randn(3, 7)
+    wide = MLP(VECTORS, hidden=[9])
+    numbers = torch.randn(3, 7)
     assert split_at_mixing_point(wide, numbers, "inputs")[0] is numbers
 
 
@@ -186,14 +193,16 @@ def torch_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_imagenet_weights_are_read_from_the_cache_without_pickle(torch_home: Path, monkeypatch: Any) -> None:
     from torchvision.models import resnet18
 
-    file, info = torch_home / "resnet18-f37072fd.pth", DataInfo(num_labels=3, num_rows=5, input_shape=(3, 32, 32))
+    file = torch_home / "resnet18-f37072fd.pth"
+    info = DataInfo(num_labels=3, num_rows=5, input_shape=(3, 32, 32))
     with pytest.raises(InputError, match=rf"{torch_home}.*https://.*weights=none"):
         ResNet18(info, weights="imagenet")
     for content in ({"weight": torch.zeros(2)}, {"weight": Path}):  # of another network; a class
         torch.save(content, file)
         with pytest.raises(InputError, match="damaged"):
             ResNet18(info, weights="imagenet")
-    trunk, asked = resnet18().eval(), dict[str, Any]()
+    trunk = resnet18().eval()
+    asked = dict[str, Any]()
     state = trunk.state_dict()
     monkeypatch.setattr(torch.hub, "load_state_dict_from_url", lambda url, **options: asked.update(options) or state)
     network = ResNet18(info, weights="imagenet").eval()
@@ -210,7 +219,8 @@ def test_timm_reads_a_file_of_weights(tmp_path: Path) -> None:
     timm = pytest.importorskip("timm")
     from safetensors.torch import save_file
 
-    file, trunk = tmp_path / "weights.safetensors", timm.create_model("test_resnet", num_classes=7).eval()
+    file = tmp_path / "weights.safetensors"
+    trunk = timm.create_model("test_resnet", num_classes=7).eval()
     for content in (b"damaged", None):
         file.write_bytes(content) if content else save_file({"weight": torch.zeros(2)}, file)
         with pytest.raises(InputError, match=r"test_resnet"):
@@ -243,7 +253,8 @@ def test_code_in_the_folder_of_a_text_model_neither_runs_nor_is_asked_about(
 def test_a_text_encoder_is_read_from_its_folder_and_padding_does_not_count(tiny_bert: Path, tmp_path: Path) -> None:
     import transformers
 
-    encoder, given = transformers.BertModel.from_pretrained(tiny_bert).eval(), random_inputs(TOKENS)
+    encoder = transformers.BertModel.from_pretrained(tiny_bert).eval()
+    given = random_inputs(TOKENS)
     assert isinstance(given, dict)
     other = {**given, "input_ids": given["input_ids"] + (1 - given["attention_mask"]) * 7}
     network = TextClassifier(TOKENS, model=str(tiny_bert)).eval()
@@ -253,7 +264,8 @@ def test_a_text_encoder_is_read_from_its_folder_and_padding_does_not_count(tiny_
     torch.save(encoder.state_dict(), tmp_path / "pytorch_model.bin")
     with pytest.raises(InputError, match=r"model\.safetensors"):
         TextClassifier(TOKENS, model=str(tmp_path))
-    drawn, name = TextClassifier(TOKENS, model=str(tmp_path), weights="none"), "embeddings.word_embeddings.weight"
+    drawn = TextClassifier(TOKENS, model=str(tmp_path), weights="none")
+    name = "embeddings.word_embeddings.weight"
     assert not torch.equal(drawn.state_dict()[f"features.encoder.{name}"], encoder.state_dict()[name])
     with skip_pretrained_weights():
         TextClassifier(TOKENS, model=str(tmp_path))

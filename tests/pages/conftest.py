@@ -72,9 +72,11 @@ def write_run(
 def colored_run(folder: Path, method: str, seed: int = 0, ratio: float = 0.005, **extra: Any) -> Path:
     """Ten digits in ten colours; (digit 3, colour blue) has no test rows."""
     draw = np.random.default_rng(7)
-    label, attribute = draw.integers(0, 10, 4000), draw.integers(0, 10, 4000)
+    label = draw.integers(0, 10, 4000)
+    attribute = draw.integers(0, 10, 4000)
     kept = (label != 3) | (attribute != 7)
-    label, attribute = label[kept], attribute[kept]
+    label = label[kept]
+    attribute = attribute[kept]
     logits = predict(label, label != attribute, SKILL[method], 10, seed + len(method))
     rows = Predictions(np.arange(len(label)), label, logits, DIGITS, attribute, COLORS)
     counts = 3 + 5_000 * np.eye(10, dtype=int)
@@ -109,7 +111,8 @@ def birds_run(
     ``estimated``: LC says of every row which ground it seems to be.
     """
     sizes = [2255, 2255, 642, 642]
-    label, ground = np.repeat([0, 0, 1, 1], sizes), np.repeat([0, 1, 0, 1], sizes)
+    label = np.repeat([0, 0, 1, 1], sizes)
+    ground = np.repeat([0, 1, 0, 1], sizes)
     logits = predict(label, label != ground, skill or SKILL[method], 2, len(method) + 10 * seed)
     known = {} if attribute_names is None else {"attribute": ground, "attribute_names": attribute_names}
     rows = Predictions(np.arange(len(label)), label, logits, label_names, **known)

@@ -42,7 +42,8 @@ def test_runs_that_differ_by_their_seed_alone_are_one_series(birds: Make, tmp_pa
 
 
 def test_runs_of_one_method_are_named_by_their_differences(birds: Make, tmp_path: Path) -> None:
-    online, auto = {"name": "Online", "q": 0.7, "pooling": 0}, {"name": "Auto", "views": None}
+    online = {"name": "Online", "q": 0.7, "pooling": 0}
+    auto = {"name": "Auto", "views": None}
     options = [{"attributes": one, "strength": 1} for one in (auto, online, online | {"q": 0.8}, None)]
     runs = [birds(tmp_path / f"{i}", "LC", method_options=one) for i, one in enumerate(options)]
     first = ("attributes Online", "attributes q 0.7", "attributes pooling 0")
@@ -114,7 +115,8 @@ def test_the_estimate_of_one_run_serves_the_others(birds: Make, tmp_path: Path) 
     skills = {"ERM": (0.99, 0.8), "LC": (0.8, 0.9)}  # by plain accuracy ERM is the better one
     given = {"attribute_names": None, "estimated": True}
     folders = [birds(tmp_path / name, name, skill=skill, **given) for name, skill in skills.items()]
-    ground, shares = np.repeat([0, 1, 0, 1], [2255, 2255, 642, 642]), []
+    ground = np.repeat([0, 1, 0, 1], [2255, 2255, 642, 642])
+    shares = []
     for folder, run in zip(
         folders, share_attribute_estimates([RunFolder.read(folder) for folder in folders]), strict=True
     ):

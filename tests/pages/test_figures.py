@@ -41,7 +41,8 @@ def ahead(series: Mapping[str, Sequence[Run]], figures: Mapping[str, list[dict[s
 
 def known_of(series: Mapping[str, Sequence[Run]], counts: Groups | None = None) -> list[Known]:
     """All figures of a comparison of runs, ERM first, or of runs of one method; see ``check_figures``."""
-    several, every = any(len(runs) > 1 for runs in series.values()), [run for runs in series.values() for run in runs]
+    several = any(len(runs) > 1 for runs in series.values())
+    every = [run for runs in series.values() for run in runs]
     figures = {name: [run.figures(counts or {}) for run in runs] for name, runs in series.items()}
     mean = {name: pd.DataFrame(runs).mean() for name, runs in figures.items()}
     key = next(name for name in JUDGED_BY if all(name in one for one in mean.values()))
@@ -78,13 +79,15 @@ def known_of(series: Mapping[str, Sequence[Run]], counts: Groups | None = None) 
 
 def _groups(series: Mapping[str, Sequence[Run]], counts: Groups) -> list[Known]:
     """The tables of groups: rows of the test, and of training where that is known, and accuracies with their ends."""
-    known, first = list[Known](), next(iter(series.values()))[0].rows
+    known = list[Known]()
+    first = next(iter(series.values()))[0].rows
     for names in (("label", "attribute"), ("label", "seems"), ("label",)):
         if names[-1] not in first or (len(names) == 1 and "attribute" in first):
             continue
         for number in first.groupby([*names]).indices.values():  # the rows of a group
             own = first.iloc[number]
-            label, other = own["label"].iloc[0], own[names[-1]].iloc[0]
+            label = own["label"].iloc[0]
+            other = own[names[-1]].iloc[0]
             told = [len(own), counts.get((label, other))]
             for runs in series.values():
                 each = [interval(run.rows["right"].iloc[number]) for run in runs]
@@ -100,7 +103,8 @@ def _groups(series: Mapping[str, Sequence[Run]], counts: Groups) -> list[Known]:
 
 
 def test_seeds_of_two_methods_on_named_groups(tmp_path: Path) -> None:
-    table, draw = Digits(minority_ratio=0.1).build(), np.random.default_rng(0)
+    table = Digits(minority_ratio=0.1).build()
+    draw = np.random.default_rng(0)
     rows = table.split["train"].numpy()
     label, true = (np.asarray(one[rows]) for one in (table.label, table.attribute))
     said = np.where(draw.random(len(rows)) < 0.05, draw.integers(0, 10, len(rows)), true)
@@ -110,12 +114,14 @@ def test_seeds_of_two_methods_on_named_groups(tmp_path: Path) -> None:
     series: dict[str, list[Run]] = {"ERM": [], "LC": []}
     for name, method in (("ERM", "ERM"), ("LC", by)):
         for seed in (0, 1):
-            data, out = {"name": "Digits", "minority_ratio": 0.1}, tmp_path / f"{name}-{seed}"
+            data = {"name": "Digits", "minority_ratio": 0.1}
+            out = tmp_path / f"{name}-{seed}"
             train(data, out, method=method, epochs=3, seed=seed, threads=1)
             series[name].append(Run(out))
     folders = {name: [tmp_path / f"{name}-{seed}" for seed in (0, 1)] for name in series}
     counts = {(str(y), names[a]): int(((label == y) & (true == a)).sum()) for y in range(10) for a in range(10)}
-    flagged, truth = said != label, true != label
+    flagged = said != label
+    truth = true != label
     caught = (flagged & truth).sum()
     of_lc: list[Known] = [
         ("training rows", [flagged.sum(), len(rows), 100 * caught / truth.sum(), 100 * caught / flagged.sum()])
@@ -123,7 +129,8 @@ def test_seeds_of_two_methods_on_named_groups(tmp_path: Path) -> None:
     of_lc += [(f"{y} estimated", []) for y in range(10)]
     of_lc += [("Here the", [12, 100]), ("All", [100])]
     for shown in (["ERM", "LC"], ["LC"]):
-        page, own = tmp_path / f"{len(shown)}.html", {name: series[name] for name in shown}
+        page = tmp_path / f"{len(shown)}.html"
+        own = {name: series[name] for name in shown}
         write_report_page([folder for name in shown for folder in folders[name]], page)
         check_figures(page, known_of(own, counts) + of_lc)
         (_, least), (_, every) = [one for one in tables_in(page) if one[0] == "Accuracy per group"]
@@ -144,17 +151,16 @@ def test_seeds_of_two_methods_on_named_groups(tmp_path: Path) -> None:
 
 
 def test_rows_of_a_table_named_or_not(tmp_path: Path) -> None:
-    draw, label = np.random.default_rng(1), np.arange(900) % 3 == 0
+    draw = np.random.default_rng(1)
+    label = np.arange(900) % 3 == 0
     site = np.where(draw.random(900) < 0.9, label, ~label)
     frame = pd.DataFrame(
         {"blood": (draw.normal(size=900) + 1.5 * label).round(3), "site": np.where(site, "north", "south")}
     )
     frame["age"] = draw.normal(50, 9, 900).round(1)
     frame.loc[draw.random(900) < 0.2, "age"] = np.nan
-    frame["outcome"], frame["part"] = (
-        np.where(label, "ill", "well"),
-        np.repeat(["train", "valid", "test"], [500, 150, 250]),
-    )
+    frame["outcome"] = np.where(label, "ill", "well")
+    frame["part"] = np.repeat(["train", "valid", "test"], [500, 150, 250])
     frame.to_csv(tmp_path / "rows.csv", index=False)
     own = {"name": "Table", "file": str(tmp_path / "rows.csv"), "label": "outcome", "split": "part"}
     learnt = frame[frame["part"] == "train"]
@@ -171,7 +177,8 @@ def test_rows_of_a_table_named_or_not(tmp_path: Path) -> None:
         )
         return Run(tmp_path / name)
 
-    erm, lc = trained("ERM", "ERM", 5), trained("LC", "LC", 5)
+    erm = trained("ERM", "ERM", 5)
+    lc = trained("LC", "LC", 5)
     conflicts = (frame["site"] == "north") != (frame["outcome"] == "ill")
     assert (lc.rows["seems"].to_numpy() == conflicts[frame["part"] == "test"]).all()  # a named column tells it exactly
     check_figures(tmp_path / "ERM" / "report.html", known_of({"ERM": [erm]}) + gaps)

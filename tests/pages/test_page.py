@@ -31,7 +31,8 @@ class Page(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
         self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.text, self.open = "", list[str]()
+        self.text = ""
+        self.open = list[str]()
         self.feed(text)
         self.close()
         self.text = " ".join(self.text.split()).replace(NBSP, " ")

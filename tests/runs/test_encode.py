@@ -50,7 +50,8 @@ def test_every_row_becomes_its_features(cache: Path, images: DataTable) -> None:
     torch.testing.assert_close(table.inputs.fetch(rows), expected, rtol=1e-4, atol=1e-5)
     assert table.inputs.input_shape == (6,) and len(table.inputs) == len(images.inputs)
     assert torch.equal(table.label, images.label) and table.split == images.split
-    shown, original = table.inputs.images(rows), images.inputs.images(rows)
+    shown = table.inputs.images(rows)
+    original = images.inputs.images(rows)
     assert shown is not None and original is not None and torch.equal(shown, original)
     assert "6 numbers a row" in str(table.metadata["inputs"])
     table.check()
@@ -81,7 +82,8 @@ def test_it_works_once_and_anew_for_other_inputs_or_weights_or_options(cache: Pa
 def test_where_the_disk_is_full_rows_are_encoded_once_all_the_same(
     cache: Path, images: DataTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    encode, asked = Encoder.encode_batches, list[int]()
+    encode = Encoder.encode_batches
+    asked = list[int]()
 
     def counted(*given: Any) -> Any:
         asked.append(1)
@@ -109,7 +111,8 @@ def test_a_run_trains_a_head_and_predicts_from_images(
     assert report["encoder"]["name"] == "ConvNet" and report["encoder"]["input_shape"] == [3, 8, 8]
     assert yaml.safe_load((run / "config.yaml").read_text())["encoder"]["channels"] == [4, 6]
     assert "features of ConvNet" in (run / "report.html").read_text()
-    model, table = load(run), Digits().build()
+    model = load(run)
+    table = Digits().build()
     assert model.evaluate("test")["average"] == pytest.approx(report["test"]["average"])
     rows = table.split["test"]
     images = table.inputs.images(rows)
@@ -117,8 +120,10 @@ def test_a_run_trains_a_head_and_predicts_from_images(
     names = np.asarray(table.label_names)[table.label[rows].numpy()]
     assert (model.predict(images) == names).mean() == pytest.approx(report["test"]["average"], abs=0.003)
     assert model.predict_proba(images[:0]).shape == (0, 10)
-    few, told = images[:40], list[str]()
-    expected, again = model.predict(few), load(run)
+    few = images[:40]
+    told = list[str]()
+    expected = model.predict(few)
+    again = load(run)
     again.display = LineDisplay()
     again.display.show_message = told.append  # type: ignore[method-assign]
     again.model.encoder.encode_batches = None  # type: ignore[method-assign,assignment]
@@ -150,11 +155,9 @@ def test_what_cannot_encode_is_refused(encoder: ComponentConfig, expected: str, 
 
 def test_features_are_the_same_to_the_last_digit_whatever_the_threads() -> None:
     digits = Digits().build()
-    encoder, found, before = (
-        Encoder(complete_config(config()).encoder or SMALL, digits.info),
-        [],
-        torch.get_num_threads(),
-    )
+    encoder = Encoder(complete_config(config()).encoder or SMALL, digits.info)
+    found = []
+    before = torch.get_num_threads()
     try:
         for threads in (1, 2):
             torch.set_num_threads(threads)

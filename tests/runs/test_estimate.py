@@ -44,14 +44,16 @@ def test_a_named_column_divides_rare_labels_too() -> None:
 
 
 def test_loss_offsets_and_weights_say_the_same(found: AttributeEstimates) -> None:
-    label, attribute = torch.from_numpy(found.label), torch.from_numpy(found.attribute)
+    label = torch.from_numpy(found.label)
+    attribute = torch.from_numpy(found.attribute)
     prior = count_prior(label, attribute, 2, 2, smoothing=0.3)
     torch.testing.assert_close(found.prior(), prior)
     logits = torch.randn(600, 2, generator=torch.Generator().manual_seed(0))
     by_offset = cross_entropy(logits + torch.from_numpy(found.log_prior_of_rows()), label)
     torch.testing.assert_close(found.loss()(logits, label, attribute), by_offset)
     torch.testing.assert_close(by_offset, cross_entropy(logits + prior.log().T[attribute], label))
-    weight, group = found.sample_weight(), found.label * 2 + found.attribute
+    weight = found.sample_weight()
+    group = found.label * 2 + found.attribute
     assert weight.mean() == pytest.approx(1)
     assert [weight[group == g].sum() for g in range(4)] == pytest.approx([150] * 4)
 
@@ -59,7 +61,8 @@ def test_loss_offsets_and_weights_say_the_same(found: AttributeEstimates) -> Non
 def test_where_no_attribute_is_known_nothing_is_corrected(found: AttributeEstimates) -> None:
     found = replace(found, attribute=np.full_like(found.attribute, -1))
     assert not found.corrects and (found.sample_weight() == 1).all() and not found.log_prior_of_rows().any()
-    logits, y = torch.randn(600, 2), torch.from_numpy(found.label)
+    logits = torch.randn(600, 2)
+    y = torch.from_numpy(found.label)
     torch.testing.assert_close(found.loss()(logits, y, torch.from_numpy(found.attribute)), cross_entropy(logits, y))
 
 

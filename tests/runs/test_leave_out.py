@@ -87,14 +87,16 @@ def test_an_hour_of_a_date_can_be_left_out_alone(table: Any) -> None:
 def test_a_missing_number_is_the_mean_and_no_more(table: Any) -> None:
     run, sees = (train(table, leave_out=views, **OPTIONS) for views in (["missing"], []))
     columns = {one["name"]: one for one in run.report.data.preparation["columns"]}
-    gaps, mean = ROWS.assign(age=np.nan), ROWS.assign(age=columns["age"]["mean"])
+    gaps = ROWS.assign(age=np.nan)
+    mean = ROWS.assign(age=columns["age"]["mean"])
     np.testing.assert_allclose(run.predict_proba(gaps), run.predict_proba(mean), atol=1e-6)
     assert np.abs(sees.predict_proba(gaps) - sees.predict_proba(mean)).max() > 1e-3
 
 
 def test_names_that_are_spelled_otherwise_are_one(table: Any) -> None:
     run, sees = (train(table, leave_out=views, **OPTIONS) for views in (["spelling"], []))
-    one, other = ROWS.assign(unit="Unit A"), ROWS.assign(unit="unit-a")
+    one = ROWS.assign(unit="Unit A")
+    other = ROWS.assign(unit="unit-a")
     assert np.array_equal(run.predict_proba(one), run.predict_proba(other))
     assert not np.array_equal(run.predict_proba(one), run.predict_proba(ROWS.assign(unit="unit b")))
     assert not np.array_equal(sees.predict_proba(one), sees.predict_proba(other))
@@ -106,7 +108,8 @@ def test_names_that_are_spelled_otherwise_are_one(table: Any) -> None:
 @pytest.mark.parametrize("views", [["word:shop"], ["word:north", "word:shop"]])
 def test_a_word_that_is_left_out_may_be_there_or_not(views: list[str], tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
-    words, ill = np.array(["the", "shop", "north", "south", "late", "kind", "order", "tea"]), np.arange(120) % 2
+    words = np.array(["the", "shop", "north", "south", "late", "kind", "order", "tea"])
+    ill = np.arange(120) % 2
     texts = [" ".join([("bad", "good")[y], *draw.choice(words, 4)]) for y in ill]
     data = from_table(pd.DataFrame({"y": ill, "text": texts}), label="y", text="text", folder=tmp_path)
     run, sees = (train(data, leave_out=of, **OPTIONS) for of in (views, []))
@@ -149,7 +152,8 @@ def in_cell(row: int, column: int) -> Callable[[Tensor], Tensor]:
     """Another content of the pixels that the view of this cell looks at."""
 
     def change(images: Tensor) -> Tensor:
-        images, (height, width) = images.clone(), images.shape[2:]
+        height, width = images.shape[2:]
+        images = images.clone()
         down = slice((row - 1) * height // 4, row * height // 4)
         across = slice((column - 1) * width // 4, column * width // 4)
         images[:, :, down, across] = torch.rand_like(images[:, :, down, across])
@@ -188,9 +192,12 @@ def test_what_is_left_out_of_images_changes_no_answer(view: str, side: tuple[int
         def forward(self, inputs: Tensor) -> Tensor:
             return inputs.flatten(1) @ weight
 
-    sees, other, choice = Sees(), OF_IMAGES[view](images), CompleteComponent("Sees", factory=lambda info: Sees())
+    sees = Sees()
+    other = OF_IMAGES[view](images)
+    choice = CompleteComponent("Sees", factory=lambda info: Sees())
     network = make_network_factory(choice, [view], info)()
-    before, after = network(images), network(other)
+    before = network(images)
+    after = network(other)
     scale = float((sees(images) - sees(other)).abs().max())
     assert scale > 0.01 and float((before - after).abs().max()) < 1e-3 * scale
     assert float((before - network(painted(side, 1))).abs().max()) > 0.01  # it sees all else

@@ -55,7 +55,8 @@ def people(rows: int, seed: int) -> pd.DataFrame:
     draw = np.random.default_rng(seed)
     answer = draw.integers(0, 2, rows)
     version = np.where(draw.random(rows) < 0.1, 1 - answer, answer)
-    form, age = np.array(["old", "new"])[version], 30 + 10 * answer + draw.normal(0, 8, rows)
+    form = np.array(["old", "new"])[version]
+    age = 30 + 10 * answer + draw.normal(0, 8, rows)
     return pd.DataFrame({"answer": np.array(["no", "yes"])[answer], "form": form, "age": age})
 
 
@@ -112,7 +113,8 @@ def test_a_report_may_still_be_read_by_its_former_names(run: Run) -> None:
 
 
 def test_new_rows_are_judged_by_estimated_groups_as_the_test_is(run: Run, tmp_path: Path) -> None:
-    block, rows = run.report.to_dict()["test"]["estimated"], Predictions.load(run / "predictions.parquet")
+    block = run.report.to_dict()["test"]["estimated"]
+    rows = Predictions.load(run / "predictions.parquet")
     assert rows.estimate is not None and block["source"] == "a classifier of the column `form` alone, cross-fitted"
     conflicting = rows.estimate.attribute != rows.label
     assert block["minority"] == pytest.approx((rows.prediction == rows.label)[conflicting].mean())
@@ -143,7 +145,8 @@ OTHERS: dict[str, tuple[Callable[[pd.DataFrame], pd.DataFrame], str]] = {
 
 
 def test_a_run_reads_its_data_as_it_read_them_for_training(tmp_path: Path) -> None:
-    file, frame = tmp_path / "people.csv", people(300, 0)
+    file = tmp_path / "people.csv"
+    frame = people(300, 0)
     frame.to_csv(file, index=False)
     run = train(file, tmp_path / "run", label="answer", method="ERM", **SHORT)
     of_run = ComponentConfig("FromRun", {"run": str(run.path)})
@@ -172,7 +175,8 @@ def test_a_run_reads_its_data_as_it_read_them_for_training(tmp_path: Path) -> No
 def test_the_network_of_a_run_serves_another(digits_run: Path, model: Run, images: np.ndarray, tmp_path: Path) -> None:
     chosen = RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM"), ComponentConfig("FromRun", {"run": "x"}))
     chosen.network.options["run"] = str(digits_run)
-    info, old = Digits().build().info, model.model.algorithm.network
+    info = Digits().build().info
+    old = model.model.algorithm.network
     inputs = torch.from_numpy(images) / 255
     assert torch.equal(build_algorithm(complete_config(chosen), info).network.eval()(inputs), old(inputs))
     with pytest.raises(InputError, match=r"takes inputs of shape \(3, 8, 8\), but"):

@@ -29,7 +29,8 @@ def drawn(rows: int, seed: int, bias: float) -> pd.DataFrame:
     return frame.assign(scanner=np.array(["new", "old"])[scanner], outcome=np.where(ill, "ill", "well"))
 
 
-OLD, CHANGED = drawn(600, 0, 0.94), drawn(300, 1, 0.5)
+OLD = drawn(600, 0, 0.94)
+CHANGED = drawn(300, 1, 0.5)
 
 
 def data_of(folder: Path) -> dict[str, object]:
@@ -40,7 +41,8 @@ def data_of(folder: Path) -> dict[str, object]:
 @pytest.fixture(scope="session")
 def named(tmp_path_factory: pytest.TempPathFactory) -> Audit:
     """An audit of a table whose label is a formula to a spreadsheet, as are the names of its scanners."""
-    folder, draw = tmp_path_factory.mktemp("audit"), np.random.default_rng(0)
+    folder = tmp_path_factory.mktemp("audit")
+    draw = np.random.default_rng(0)
     label = np.asarray(LABELS)[np.arange(420) % 2]
     told = np.where(draw.random(420) < 0.92, label, np.roll(label, 1))
     scanner = np.where(told == "yes", "@one", "+two")

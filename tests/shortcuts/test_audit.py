@@ -99,7 +99,8 @@ def test_a_view_that_says_the_commonest_label_of_all_rows_is_no_shortcut(tmp_pat
 
 
 def test_a_column_that_gives_the_label_away_is_a_leak_and_is_left_out_first(tmp_path: Path) -> None:
-    draw, label = np.random.default_rng(0), np.arange(400) % 2
+    draw = np.random.default_rng(0)
+    label = np.arange(400) % 2
     time = np.where(draw.random(400) < 0.98, label, 1 - label)
     frame = pd.DataFrame({"time": time, "age": label + draw.normal(0, 2, 400), "label": np.array(["no", "yes"])[label]})
     found = audit(from_table(frame, label="label", folder=tmp_path), tmp_path / "out", try_fix=False, **SHORT)
@@ -134,7 +135,8 @@ def test_attributes_are_never_read(tmp_path: Path) -> None:
         data = from_table(frame, **given, folder=tmp_path / str(seed))
         return audit(data, try_fix=False, **SHORT).summary
 
-    one, other = of(1), of(2)
+    one = of(1)
+    other = of(2)
     for summary in (one, other):
         summary.pop("seconds")
         summary["data"] |= {"options": None, "source": None}  # the file's name
@@ -188,7 +190,8 @@ def test_a_classifier_that_is_given_is_examined(tmp_path: Path) -> None:
     pd.DataFrame({"row": valid.numpy(), **columns}).to_csv(tmp_path / "said.csv", index=False)
     again = audit(DATA, predictions=tmp_path / "said.csv", shortcut=["column:form_version"], **SHORT)
     # A check of too few rows says how many there are, and no figure.
-    rows, told = found.summary["evidence"]["rows"], found.summary["sentence"]
+    rows = found.summary["evidence"]["rows"]
+    told = found.summary["sentence"]
     assert ("A check needs 30" in told) == (rows < 30) and str(rows) in told
     assert (found.summary["cost"] == {}) == (rows < 30)
     assert again.summary["cost"] == found.summary["cost"]
@@ -268,7 +271,8 @@ def test_what_is_lost_in_small_images_is_shown_at_full_size(tmp_path: Path) -> N
 
 
 def test_numbers_and_dates_of_a_column_are_read_as_such(tmp_path: Path) -> None:
-    draw, label = np.random.default_rng(0), (np.arange(400) % 3 == 0).astype(int)
+    draw = np.random.default_rng(0)
+    label = (np.arange(400) % 3 == 0).astype(int)
     taken = pd.Timestamp("2021-01-01") + pd.to_timedelta(draw.integers(0, 90, 400) + 85 * label, unit="D")
     dose = (5 * label + 2 * draw.normal(size=400)).round(1)
     frame = pd.DataFrame({"taken": taken.strftime("%Y-%m-%d"), "dose": dose, "age": draw.normal(size=400).round(2)})

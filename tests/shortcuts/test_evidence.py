@@ -40,7 +40,8 @@ def test_figures_count_rows_where_the_sure_view_and_the_label_disagree() -> None
 
 def test_information_is_as_scipy_counts_it() -> None:
     generator = torch.Generator().manual_seed(0)
-    seen, label = torch.randn(200, 3, generator=generator).mul(4).softmax(1), torch.arange(200) % 3
+    seen = torch.randn(200, 3, generator=generator).mul(4).softmax(1)
+    label = torch.arange(200) % 3
     surprise = -float(seen.double()[torch.arange(200), label].clamp_min(1e-3).log().mean())
     wanted = 1 - surprise / entropy(torch.bincount(label, minlength=3).numpy() / 200)
     assert compute_information_share(seen.numpy(), label.numpy()) == pytest.approx(wanted)
@@ -48,7 +49,8 @@ def test_information_is_as_scipy_counts_it() -> None:
 
 def test_how_typical_rows_are_is_the_area_under_the_curve() -> None:
     draw = np.random.default_rng(0)
-    label, flagged = np.arange(300) % 2, np.arange(300) < 60
+    label = np.arange(300) % 2
+    flagged = np.arange(300) < 60
     own = draw.random(300).round(1).clip(0.1, 0.9)  # with ties
     other = np.where(np.eye(2)[label] > 0, own[:, None], 1 - own[:, None])
     areas = [
@@ -77,7 +79,9 @@ def drawn(mark: bool, followed: float, rows: int = 4000) -> CandidateStatistics:
 
 
 def test_a_mark_that_is_followed_helps_and_neither_an_honest_feature_nor_one_that_is_not_followed_does() -> None:
-    mark, honest, unused = drawn(True, 0.7), drawn(False, 0.7), drawn(True, 0.0)
+    mark = drawn(True, 0.7)
+    honest = drawn(False, 0.7)
+    unused = drawn(True, 0.0)
     assert mark.typical == pytest.approx(0.5, abs=0.05) and honest.typical > 0.8
     assert mark.excess == pytest.approx(0.7, abs=0.08) and unused.excess == pytest.approx(0, abs=0.02)
     chance = [EvidenceModel.predict_probability(one, "images") for one in (mark, honest, unused)]

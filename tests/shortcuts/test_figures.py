@@ -30,7 +30,8 @@ class Read:
     """An audit as another program reads it: ``rows.csv``, and of ``audit.json`` what stands in no table."""
 
     def __init__(self, found: Audit) -> None:
-        self.page, self.told = found.path / "report.html", json.loads((found.path / "audit.json").read_text())
+        self.page = found.path / "report.html"
+        self.told = json.loads((found.path / "audit.json").read_text())
         rows = unescape_spreadsheet_texts(pd.read_csv(found.path / "rows.csv", dtype=object))
         rows["content"] = pd.read_parquet(found.path / "rows.parquet").get("content", pd.Series(dtype=object))
         rows = rows.assign(**{name: rows[name].astype(str).eq("True") for name in ("conflicting", "sure")})
@@ -45,8 +46,11 @@ class Read:
 
     def known(self, shortcuts: int = 1) -> list[Known]:
         """The figures of every page; ``shortcuts`` were named."""
-        told, table = self.told, tables_of(self.page)
-        new, evidence, training = told["new_rows"], told["evidence"], told["training"]
+        told = self.told
+        table = tables_of(self.page)
+        new = told["new_rows"]
+        evidence = told["evidence"]
+        training = told["training"]
         found: list[Known] = [(f"Made by logit_correction {told['environment']['version']}", [])]
         found.append(("training rows, ", [len(self.train)]))
         found.append((f"ERM: {told['network']['name']}, ", [training["epochs"], training["seed"]]))
@@ -82,7 +86,8 @@ class Read:
         return found
 
     def _price(self, shortcuts: int) -> list[Known]:
-        few, numbers = self.judged["conflicting"], dict[str, list[float]]()
+        few = self.judged["conflicting"]
+        numbers = dict[str, list[float]]()
         names = {
             "Data like": few | True,
             f"{few.sum():,} bias-conflicting": few,
@@ -102,7 +107,9 @@ class Read:
         return [*numbers.items()]
 
     def _conflicting(self) -> list[Known]:
-        own, told, table = self.conflicting, self.told, tables_of(self.page)
+        own = self.conflicting
+        told = self.told
+        table = tables_of(self.page)
         assert (own["label"] != own["attribute"]).all()
         found: list[Known] = [("training rows are estimated", [len(own), len(self.train)])]
         sure = self.judged["sure"].sum()
@@ -148,10 +155,12 @@ def test_a_table_with_lc_tried(named: Audit) -> None:
 
 
 def test_two_named_shortcuts(tmp_path: Path) -> None:
-    draw, label = np.random.default_rng(0), np.arange(900) % 2
+    draw = np.random.default_rng(0)
+    label = np.arange(900) % 2
     marks = {name: np.where(draw.random(900) < 0.1, 1 - label, label) for name in ("site", "form")}
     frame = pd.DataFrame({"y": np.where(label, "yes", "no"), "size": label + draw.normal(size=900), **marks})
-    views, data = ["column:site", "column:form"], from_table(frame, label="y", folder=tmp_path)
+    views = ["column:site", "column:form"]
+    data = from_table(frame, label="y", folder=tmp_path)
     read = Read(audit(data, tmp_path / "out", shortcut=views, try_fix=False, epochs=3, threads=1))
     check_figures(read.page, read.known(shortcuts=2) + of_columns(frame.iloc[read.train["row"]], [*marks], "y"))
 
@@ -180,16 +189,19 @@ def test_photos(tmp_path: Path) -> None:
 
 def known_of_new_rows(found: Audit, truth: np.ndarray) -> list[Known]:
     """The figures of what new rows say, whose true labels (N,) are whole numbers, once answers are taken in."""
-    rows, told = pd.read_parquet(found.path / "new_rows.parquet"), found.summary["new_rows"]
+    rows = pd.read_parquet(found.path / "new_rows.parquet")
+    told = found.summary["new_rows"]
     tried = told["candidates"]
     says = rows[[f"says_{number}" for number in range(len(tried))]].to_numpy().T
     answered = np.flatnonzero(rows["label_number"] >= 0)
     assert (rows["label_number"].to_numpy()[answered] == truth[answered]).all()
     assert told["answers"] == len(answered) and told["rows"] == len(rows)
-    weight, gains = 1 / rows["chance_1"].to_numpy()[answered], list[float]()
+    weight = 1 / rows["chance_1"].to_numpy()[answered]
+    gains = list[float]()
     known: list[Known] = [("In-distribution rows are", [told["usual_rows"]])]
     for number, one in enumerate(tried):
-        name, differs = one["name"].replace("`", ""), says[number] != says[0]
+        name = one["name"].replace("`", "")
+        differs = says[number] != says[0]
         shares = [100 * differs.mean(), 100 * one["differs_usual"]] if number else []
         ends = binomtest(int(differs.sum()), len(rows)).proportion_ci(0.9, "wilson")
         assert not number or np.allclose([one["differs_new_low"], one["differs_new_high"]], [*ends])
@@ -210,7 +222,8 @@ def known_of_new_rows(found: Audit, truth: np.ndarray) -> list[Known]:
         )
     known += known_of_answers(found, says, truth, answered)
     best = int(np.argmax(gains))
-    chosen, usual = tried[best], tried[best]["differs_usual"]
+    chosen = tried[best]
+    usual = tried[best]["differs_usual"]
     assert told["chosen"] == chosen["name"]
     known.append(("disagree on", [100 * (says[best] != says[0]).mean(), len(rows), 100 * usual, 100 * told["likely"]]))
     if best:
@@ -239,7 +252,8 @@ def known_of_new_rows(found: Audit, truth: np.ndarray) -> list[Known]:
 
 def known_of_answers(found: Audit, says: np.ndarray, truth: np.ndarray, answered: np.ndarray) -> list[Known]:
     """The figures of the table of answered rows: what these hold, and on how many ERM and the advice are right."""
-    rows, told = pd.read_parquet(found.path / "new_rows.parquet"), found.summary["new_rows"]
+    rows = pd.read_parquet(found.path / "new_rows.parquet")
+    told = found.summary["new_rows"]
     known: list[Known] = []
     for position in answered:
         content = rows["content"][position]
@@ -263,6 +277,7 @@ def known_of_answers(found: Audit, says: np.ndarray, truth: np.ndarray, answered
 def test_new_rows_and_answers(single: bool, changed: Audit, tmp_path: Path) -> None:
     found = Audit(shutil.copytree(changed.path, tmp_path / "copy"))
     found.answer(filled(found), single=single)
-    read, truth = Read(found), np.where(CHANGED["outcome"] == "ill", 0, 1)
+    read = Read(found)
+    truth = np.where(CHANGED["outcome"] == "ill", 0, 1)
     of_data = of_columns(OLD.iloc[read.train["row"]], ["scanner"], "outcome")
     check_figures(read.page, read.known() + known_of_new_rows(found, truth) + of_data)

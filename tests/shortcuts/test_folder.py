@@ -21,7 +21,8 @@ from .conftest import LABELS, data_of, online_alone
 @pytest.fixture(scope="session")
 def asked(named: Audit) -> Audit:
     """An audit with new rows of such names, in which the scanner tells nothing."""
-    folder, draw = named.path.parent, np.random.default_rng(1)
+    folder = named.path.parent
+    draw = np.random.default_rng(1)
     rows = pd.read_csv(folder / "rows.csv")
     rows["scanner"] = draw.permutation(rows["scanner"])
     rows.drop(columns="label").to_csv(folder / "new.csv", index=False)
@@ -51,7 +52,8 @@ def test_the_rows_train_and_the_sheet_is_taken_back_with_such_names(named: Audit
     run = train(data_of(named.path.parent), tmp_path / "run", method=given, page=False, epochs=3, threads=1)  # type: ignore[arg-type]
     assert set(run.report.group_prior.attribute_names) == set(LABELS)
     folder = Path(shutil.copytree(asked.path, tmp_path / "copy"))
-    sheet, true = pd.read_csv(folder / "sheet.csv"), pd.read_csv(named.path.parent / "rows.csv")["label"]
+    sheet = pd.read_csv(folder / "sheet.csv")
+    true = pd.read_csv(named.path.parent / "rows.csv")["label"]
     assert len(sheet) == 30
     assert sheet["content"].str.contains("scanner [+@]", regex=True).all()  # a person sees what the row holds
     answers = true[sheet["line"] - 2].tolist()

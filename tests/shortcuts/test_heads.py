@@ -76,7 +76,8 @@ def test_a_row_is_predicted_by_heads_that_never_saw_it(linear: bool) -> None:
 
 def test_a_row_gets_another_target_and_counts_as_minority_only_from_the_odds_on() -> None:
     probability = torch.tensor([[0.9, 0.05, 0.05], [0.2, 0.7, 0.1], [0.05, 0.9, 0.05], [0.01, 0.0, 0.99]])
-    label, one_to_one = torch.tensor([1, 0, 1, 0]), Correlation.one_to_one(3)
+    label = torch.tensor([1, 0, 1, 0])
+    one_to_one = Correlation.one_to_one(3)
     assert relabel_conflicting_rows(probability, label).tolist() == [0, 0, 1, 2]
     for odds, expected in ((10, [0, 0, 1, 2]), (1, [0, 1, 1, 2]), (1e3, [1, 0, 1, 0])):
         assert select_attribute(probability, label, one_to_one, odds).tolist() == expected

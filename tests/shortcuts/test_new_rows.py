@@ -100,7 +100,8 @@ def test_answers_choose_by_what_they_say_in_several_rounds_however_they_are_writ
     assert len(again) == 30 and not set(again["row"]) & set(sheet["row"])
     again["answer"] = CHANGED["outcome"][again["row"]].to_numpy()
     copy.answer(again)
-    new, rows = copy.summary["new_rows"], copy.new_rows
+    new = copy.summary["new_rows"]
+    rows = copy.new_rows
     assert (new["answers"], new["sheet_answers"], new["asked"]) == (50, 50, 50)
     assert sorted(rows["round"].value_counts().to_dict().items()) == [(-1, 250), (1, 20), (2, 30)]
     known = rows["label_number"] >= 0
@@ -153,7 +154,8 @@ def test_one_candidate_is_trained_and_does_not_see_the_column_if_it_is_left_out(
     assert copy.summary["new_rows"]["chosen"] == yaml_name(copy)
     run = copy.fix(tmp_path / "fixed")
     other = CHANGED.assign(scanner=np.where(CHANGED["scanner"] == "old", "new", "old"))
-    before, after = run.predict_proba(CHANGED), run.predict_proba(other)
+    before = run.predict_proba(CHANGED)
+    after = run.predict_proba(other)
     assert (run.predict(CHANGED) == CHANGED["outcome"]).mean() > 0.75
     leaves_out = run.config.training.leave_out
     assert np.array_equal(before, after) == (leaves_out == ["column:scanner"])
@@ -219,7 +221,8 @@ def test_new_rows_like_those_of_training_are_corrected_by_nothing_and_labels_dec
 def test_labels_of_new_rows_decide_at_once_where_some_have_one(tmp_path: Path) -> None:
     CHANGED.assign(outcome=CHANGED["outcome"].where(CHANGED.index % 2 == 0)).to_csv(tmp_path / "new.csv", index=False)
     found = audit(OLD, tmp_path / "some", new_rows=tmp_path / "new.csv", **SHORT)
-    new, rows = found.summary["new_rows"], found.new_rows
+    new = found.summary["new_rows"]
+    rows = found.new_rows
     assert new["labelled"] == new["answers"] == 150 and new["asked"] == 0 and not (found.path / "sheet.csv").exists()
     assert rows["line"].tolist() == list(range(2, 302)) and (rows["label_number"][1::2] < 0).all()
     truth = np.array([NAMES.index(one) for one in CHANGED["outcome"]])
@@ -251,13 +254,15 @@ def test_rows_of_the_split_new_are_new_rows_and_their_labels_are_not_read(tmp_pa
         "true": label,
         "dropped": np.where(CHANGED.index < 0, label, None),
     }
-    said, folders = {}, {}
+    said = {}
+    folders = {}
     for name, given in forms.items():
         split = ["train", "train", "train", "valid", "test"] * (len(OLD) // 5)
         whole = pd.concat([OLD.assign(part=split), CHANGED.assign(part="new", outcome=given)], ignore_index=True)
         data = from_table(whole, label="outcome", split="part", folder=tmp_path / f"of-{name}")
         found = audit(data, epochs=3, threads=1)
-        said[name], folders[name] = says(found.new_rows), found
+        said[name] = says(found.new_rows)
+        folders[name] = found
     assert (said["dropped"] == said["true"]).all()
     for key in ("evidence", "cost", "groups", "rows"):
         assert folders["dropped"].summary[key] == folders["true"].summary[key], key
@@ -284,7 +289,8 @@ def paint(file: Path, bright: bool, red: bool, draw: np.random.Generator) -> Non
 @pytest.fixture(scope="module")
 def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``old``, coloured by the label; ``new`` with a folder for each label, ``flat`` without, coloured at random."""
-    folder, draw = tmp_path_factory.mktemp("photos"), np.random.default_rng(0)
+    folder = tmp_path_factory.mktemp("photos")
+    draw = np.random.default_rng(0)
     for place, rows, bias in (("old", 240, 0.93), ("new", 80, 0.5)):
         for number in range(rows):
             bright = number % 2 == 0
@@ -314,7 +320,8 @@ def test_a_folder_new_among_the_splits_is_of_new_rows(photos: Path, tmp_path: Pa
     assert (new["rows"], new["labelled"]) == (80, 0) and found.summary["data"]["label_names"] == ["bright", "dark"]
     assert {Path(path).parent.name for path in found.new_rows["path"]} == {"new"}
     assert found.summary["data"]["rows"] == {"train": 160, "valid": 40, "test": 40, "new": 80}
-    sheet, page = pd.read_csv(found.path / "sheet.csv"), (found.path / "report.html").read_text()
+    sheet = pd.read_csv(found.path / "sheet.csv")
+    page = (found.path / "report.html").read_text()
     shown = page[page.index("Rows to label") : page.index("What might be trained")]
     assert list(sheet) == ["row", "path", "answer"] and shown.count('<img src="data:image/png') == len(sheet) > 0
 

@@ -67,7 +67,8 @@ def test_where_no_view_alone_differs_the_page_says_so(changed: Audit) -> None:
 
 def test_words_that_changed_are_named(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
-    texts, labels = [], []
+    texts = []
+    labels = []
     for number in range(500):
         is_new = number >= 300
         label = number % 2

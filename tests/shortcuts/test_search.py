@@ -37,8 +37,10 @@ def test_two_columns_together_tell_what_neither_does() -> None:
 
 
 def test_equal_numbers_tell_what_no_column_does() -> None:
-    draw, label = np.random.default_rng(0), torch.arange(600) % 2
-    first, third = draw.integers(50, 200, 600).astype(float), draw.normal(size=600)
+    draw = np.random.default_rng(0)
+    label = torch.arange(600) % 2
+    first = draw.integers(50, 200, 600).astype(float)
+    third = draw.normal(size=600)
     second = np.where(label == 1, first, first + draw.integers(1, 4, 600) * draw.choice([-1, 1], 600))
     inputs = inputs_of(first=first, second=second, third=third)
     search = search_of(inputs, label, torch.full((600, 2), 0.5))

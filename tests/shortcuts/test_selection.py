@@ -82,7 +82,9 @@ def test_rows_are_drawn_with_the_chances_that_are_told(
     predictions = predictions_of(3, 60, apart)
     differ = (predictions != predictions[0]).any(axis=0)
     differ[list(answered)] = False
-    wanted, drawn, times = min(count, int(differ.sum())), np.zeros(60), 1500
+    wanted = min(count, int(differ.sum()))
+    drawn = np.zeros(60)
+    times = 1500
     for seed in range(times):
         places, chance = selection.sample_rows_to_label(predictions, count, seed, answered)
         assert len(places) == wanted == len(set(places.tolist()))
@@ -153,7 +155,9 @@ def test_gains_by_rows_that_were_drawn_are_right_in_the_mean_and_within_their_er
     monkeypatch.setattr(averaging, "SHRINKAGE_ROWS", 1e-9)
     monkeypatch.setattr(selection, "SHRINKAGE_ROWS", 1e-9)
     predictions, label = pool(1, rows=1500)
-    wanted, found, errors = brute(predictions, label), [], []
+    wanted = brute(predictions, label)
+    found = []
+    errors = []
     for seed in range(400):
         places, chance = selection.sample_rows_to_label(predictions, 60, seed)
         told = selection.estimate_gains(predictions, places, label[places], 1 / chance[places])
@@ -169,7 +173,8 @@ def asked_in_rounds(
     predictions: np.ndarray, counts: Sequence[int], seed: int, labelled: Sequence[int] = ()
 ) -> tuple[np.ndarray, np.ndarray, dict[int, np.ndarray]]:
     """Rows that are known, the round of each row, and the chances of each round, as an audit asks."""
-    turn, chances = np.full(predictions.shape[1], -1), {}
+    turn = np.full(predictions.shape[1], -1)
+    chances = {}
     turn[list(labelled)] = 0
     for number, count in enumerate(counts, 1):
         places, chances[number] = selection.sample_rows_to_label(
@@ -215,7 +220,9 @@ def test_rounds_are_right_in_the_mean_over_all_samples_that_there_are() -> None:
     def inclusion(pairs: list[tuple[float, tuple[int, ...]]]) -> np.ndarray:
         return np.array([sum(weight for weight, one in pairs if row in one) for row in range(7)])
 
-    total, mean, plain = 0.0, 0.0, 0.0
+    total = 0.0
+    mean = 0.0
+    plain = 0.0
     first = samples(odds, 2, range(7))
     for likely, one in first:
         rest = [row for row in range(7) if row not in one]
@@ -223,7 +230,8 @@ def test_rounds_are_right_in_the_mean_over_all_samples_that_there_are() -> None:
         chances = {1: inclusion(first), 2: inclusion(second)}
         for then, other in second:
             turn = np.full(7, -1)
-            turn[list(one)], turn[list(other)] = 1, 2
+            turn[list(one)] = 1
+            turn[list(other)] = 2
             weight = selection.compute_answer_weights(predictions, turn >= 0, turn, chances)
             total += likely * then
             mean += likely * then * float(weight @ value)
@@ -269,7 +277,8 @@ def test_erm_is_left_only_for_what_is_clearly_ahead_and_clearer_where_nothing_ch
 
 def test_the_best_of_many_equal_candidates_is_told_to_gain_about_nothing() -> None:
     """Their labels are drawn anew for each candidate, so that no one is better than ERM, and one always looks so."""
-    told, believed = [], []
+    told = []
+    believed = []
     for seed in range(25):
         generator = np.random.default_rng(seed)
         first = np.zeros(300, dtype=np.int64)

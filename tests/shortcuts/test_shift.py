@@ -42,7 +42,8 @@ def test_rows_of_one_distribution_are_not_separated(features: int) -> None:
 
 
 def test_the_area_is_that_of_the_rank_test() -> None:
-    old, new = draw_normal(40, 3, 0), draw_normal(30, 3, 1, mean=0.7)
+    old = draw_normal(40, 3, 0)
+    new = draw_normal(30, 3, 1, mean=0.7)
     scores = score_rows_by_side(old, new, seed=3)
     expected = mannwhitneyu(scores[40:], scores[:40]).statistic / (40 * 30)
     assert measure_view_shift("made", old, new, seed=3).auc == pytest.approx(expected)
@@ -91,7 +92,8 @@ def test_few_values_are_kept() -> None:
 
 def test_intervals_of_many_views_hold_together() -> None:
     """So of a hundred views of rows of one distribution at most one or two seem to differ, not five."""
-    old, new = draw_normal(150, 100, 0), draw_normal(100, 100, 1)
+    old = draw_normal(150, 100, 0)
+    new = draw_normal(100, 100, 1)
     shifts = [
         measure_view_shift("made", old[:, [number]], new[:, [number]], seed=0, num_views=100) for number in range(100)
     ]

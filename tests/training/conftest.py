@@ -33,7 +33,8 @@ class AskedAfter:
     """A request to stop that is there once ``fit`` has done so many steps."""
 
     def __init__(self, fit: Trainer, steps: int) -> None:
-        self.fit, self.steps = fit, steps
+        self.fit = fit
+        self.steps = steps
 
     def __bool__(self) -> bool:
         return self.fit.progress.total_steps >= self.steps
@@ -43,7 +44,8 @@ class TrainingRunner:
     """Builds fits in one folder and runs them, whole or interrupted."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.folder, self.monkeypatch = folder, monkeypatch
+        self.folder = folder
+        self.monkeypatch = monkeypatch
 
     def fit(
         self,

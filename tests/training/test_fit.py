@@ -39,8 +39,10 @@ class TwoNetworks(Algorithm):
 
 def plain_loop(fit: Any, clip: float) -> list[float]:
     """Train a copy of the fit's algorithm step by step with SGD; return the losses."""
-    algorithm, config = fit.algorithm, fit.config
-    losses, momentum = [], {}
+    algorithm = fit.algorithm
+    config = fit.config
+    losses = []
+    momentum = {}
     loader = BatchLoader(
         fit.table,
         "train",
@@ -99,7 +101,8 @@ def test_validation_figures_and_the_weights_that_they_choose(make_table, trainer
         states.clear()
         fit.run()
     rows = table.split["valid"]
-    label, attribute = table.label[rows], table.attribute[rows]
+    label = table.label[rows]
+    attribute = table.attribute[rows]
     scores: dict[str, list[float]] = {rule: [] for rule in rules}
     for state in states:
         network = MLP(table.info, hidden=(8, 8))
@@ -126,7 +129,9 @@ class FailsAt(ERM):
 
     def __init__(self, network: Any, info: Any, *, at: int, value: float = math.nan, seed: int = 0) -> None:
         super().__init__(network, info, seed=seed)
-        self.at, self.value, self.count = at, value, 0
+        self.at = at
+        self.value = value
+        self.count = 0
 
     def forward(self, batch: Batch, epoch: float) -> Step:
         self.count += 1

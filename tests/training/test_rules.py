@@ -58,8 +58,10 @@ def rows_right(*right: int, size: int = 40) -> Predictions:
 @pytest.mark.parametrize("lost", range(8))
 def test_a_later_epoch_is_level_within_one_standard_error_of_the_difference(lost: int) -> None:
     # `lost` rows of one group are right in the earlier epoch alone, and one of another group in the later one alone.
-    earlier, later = rows_right(40, 30, 20, 39), rows_right(40, 30 - lost, 20, 40)
-    difference, error = (lost - 1) / 40 / 4, math.sqrt((lost + 1) / 40 / 40) / 4
+    earlier = rows_right(40, 30, 20, 39)
+    later = rows_right(40, 30 - lost, 20, 40)
+    difference = (lost - 1) / 40 / 4
+    error = math.sqrt((lost + 1) / 40 / 40) / 4
     rule = build_rule("valid_estimated_within_error")
     before = torch.from_numpy(earlier.prediction)
     assert rule.is_tied_with_best(later, before) is (difference <= error)
@@ -68,7 +70,8 @@ def test_a_later_epoch_is_level_within_one_standard_error_of_the_difference(lost
 
 
 def test_the_latest_level_epoch_is_taken_and_what_is_better_counts_from_then_on() -> None:
-    rule, best = build_rule("valid_estimated_within_error"), dict[str, SelectedWeights]()
+    rule = build_rule("valid_estimated_within_error")
+    best = dict[str, SelectedWeights]()
     taken = []
     second = [20, 30, 29, 20, 31, 30]  # of these rows as many are right, epoch by epoch
     for epoch, number in enumerate(second, start=1):

@@ -21,10 +21,12 @@ class Points(DataSource):
     """Three labels, three attribute values, twelve numbers a row."""
 
     def __init__(self, known: bool = True, seed: int = 0) -> None:
-        self.known, self.seed = known, seed
+        self.known = known
+        self.seed = seed
 
     def build(self) -> DataTable:
-        rows, generator = torch.arange(150), torch.Generator().manual_seed(self.seed)
+        rows = torch.arange(150)
+        generator = torch.Generator().manual_seed(self.seed)
         label = rows % 3
         attribute = torch.where(rows % 10 == 0, (label + 1) % 3, label)
         values = 0.3 * torch.randn(150, 12, generator=generator)
@@ -105,7 +107,8 @@ class Breaking(ERM):
 
     def __init__(self, network, info, *, at_step: int = 1, seed: int = 0) -> None:  # type: ignore[no-untyped-def]
         super().__init__(network, info, seed=seed)
-        self.at_step, self.calls = at_step, 0
+        self.at_step = at_step
+        self.calls = 0
 
     def forward(self, batch: Batch, epoch: float) -> Step:
         self.calls += 1

@@ -58,7 +58,8 @@ def test_narrow_views_come_first() -> None:
 @pytest.mark.parametrize("name", ["column", "plain-table", "plain-texts", "plain-digits"])
 def test_every_view_looks_at_new_rows_as_before_and_not_at_rows_without_what_it_looks_at(name: str) -> None:
     data = Planted(set=name, rows=200).build()
-    train, new = data.view_inputs("train"), data.view_inputs("test").take(torch.arange(20))
+    train = data.view_inputs("train")
+    new = data.view_inputs("test").take(torch.arange(20))
     bare = replace(train, columns={}, texts=None, files=None, images=lambda rows: None)
     for view in available_views(train):
         view.fit(train)

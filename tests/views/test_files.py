@@ -11,9 +11,16 @@ from logit_correction.types import ViewInputs
 from logit_correction.views.files import FileFacts
 
 SIZE, WIDTH, HEIGHT, ASPECT = range(4)
-JPEG, PNG = 4, 5
-FIRST_TABLE, EXIF_COUNT, MAKE, HOUR = 11, 15, slice(16, 24), slice(40, 43)
-EXTENSION, LENGTH, FOLDER, ORDER = slice(43, 51), 51, slice(52, 68), slice(68, 75)
+JPEG = 4
+PNG = 5
+FIRST_TABLE = 11
+EXIF_COUNT = 15
+MAKE = slice(16, 24)
+HOUR = slice(40, 43)
+EXTENSION = slice(43, 51)
+LENGTH = 51
+FOLDER = slice(52, 68)
+ORDER = slice(68, 75)
 
 
 def facts(files: list[Path], position: list[int] | None = None) -> Tensor:
@@ -34,12 +41,14 @@ def image(path: Path, size: tuple[int, int] = (40, 20), **options: object) -> Pa
 
 def exif(make: str, time: str) -> Image.Exif:
     entries = Image.Exif()
-    entries[271], entries[306] = make, time
+    entries[271] = make
+    entries[306] = time
     return entries
 
 
 def test_size_shape_and_format(tmp_path: Path) -> None:
-    jpeg, png = image(tmp_path / "a.jpg"), image(tmp_path / "b.png")
+    jpeg = image(tmp_path / "a.jpg")
+    png = image(tmp_path / "b.png")
     found = facts([jpeg, png])
     assert found[0, SIZE].expm1().round() == jpeg.stat().st_size
     torch.testing.assert_close(found[:, WIDTH : ASPECT + 1].exp(), torch.tensor([[40.0, 20.0, 2.0]]).expand(2, 3))

@@ -66,8 +66,10 @@ def test_colours_equal_those_of_sorted_pixels(rows: int, channels: int, h: int, 
 
 def test_frame_and_centre_are_told_apart() -> None:
     x = images(5, 3, 16, 24)
-    inside, edge = torch.zeros(16, 24, dtype=torch.bool), torch.ones(16, 24, dtype=torch.bool)
-    inside[2:-2, 2:-2], edge[1:-1, 1:-1] = True, False
+    inside = torch.zeros(16, 24, dtype=torch.bool)
+    edge = torch.ones(16, 24, dtype=torch.bool)
+    inside[2:-2, 2:-2] = True
+    edge[1:-1, 1:-1] = False
     points = x.double() / 255
     frame, centre, outer = (moments(points[..., mask]) for mask in (~inside, inside, edge))
     assert_close(
@@ -83,7 +85,8 @@ def test_a_mark_in_a_corner_changes_its_cell_alone() -> None:
     marked = plain.clone()
     marked[:, 0, :3, -3:] = 255
     cells = Places.list_views(inputs_of(plain))
-    before, after = compute_features(cells, inputs_of(plain)), compute_features(cells, inputs_of(marked))
+    before = compute_features(cells, inputs_of(plain))
+    after = compute_features(cells, inputs_of(marked))
     assert [i for i, (old, new) in enumerate(zip(before, after, strict=True)) if not torch.equal(old, new)] == [3]
     assert cells[3].name == "places:1,4"
 
@@ -108,6 +111,7 @@ def medians(x: Tensor) -> Tensor:
 @pytest.mark.parametrize("downwards", [False, True])
 def test_the_side_of_the_light_shows_however_many_edges_there_are(slope: float, downwards: bool) -> None:
     found = medians(lit(slope, downwards))[:, 1]  # three pixels apart: rounding to bytes counts less
-    along, across = found[:, int(downwards)], found[:, int(not downwards)]
+    along = found[:, int(downwards)]
+    across = found[:, int(not downwards)]
     assert_close(along.mean(), torch.tensor(slope), rtol=0.25, atol=0)
     assert (along.sign() == (1 if slope > 0 else -1)).all() and (across.abs() < abs(slope) / 3).all()

@@ -57,7 +57,8 @@ def test_one_view_for_each_column_that_varies() -> None:
 def test_a_head_on_one_column_of_a_real_table_knows_what_scikit_learns_does() -> None:
     data = datasets.load_wine()
     label = torch.from_numpy(data.target).long()
-    fold, labels = draw_folds(len(label), 3, torch.Generator().manual_seed(0)), int(label.max()) + 1
+    fold = draw_folds(len(label), 3, torch.Generator().manual_seed(0))
+    labels = int(label.max()) + 1
     usual = make_pipeline(StandardScaler(), LogisticRegression())
     for column in data.data.T:
         split = PredefinedSplit(fold.numpy())

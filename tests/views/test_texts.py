@@ -33,7 +33,8 @@ def has(view: TermView, term: str, texts: list[str]) -> list[float]:
 
 
 def test_words_against_a_count_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    draw, share = np.random.default_rng(0), 1 / np.arange(1, 301)
+    draw = np.random.default_rng(0)
+    share = 1 / np.arange(1, 301)
     texts = [
         " ".join(f"w{i}" for i in draw.choice(300, size=draw.integers(0, 12), p=share / share.sum()))
         for _ in range(600)
@@ -81,7 +82,8 @@ def test_runs_of_characters_against_a_count_by_hand() -> None:
 
 def test_openings_and_closings() -> None:
     texts = ["Dear Sir, one two three hidden four. Yours, Bob!", "hello"] * 5
-    opening, closing = fitted(Opening, texts), fitted(Closing, texts)
+    opening = fitted(Opening, texts)
+    closing = fitted(Closing, texts)
     assert set(opening.terms) == {"dear", "sir", "one", "two", "three", "|dear", "hello", "|hello"}
     assert set(closing.terms) == {"three", "hidden", "four", "yours", "bob", "|bob", "hello", "|hello"}
     new = ["my dear", "DEAR me", "bob is dear to me and others but no more", ""]

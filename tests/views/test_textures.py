@@ -15,8 +15,12 @@ from logit_correction.errors import InputError
 from logit_correction.types import ViewInputs
 from logit_correction.views.images import Spectrum, Stripes, Texture
 
-SHARE, LEVEL, PHASES, EDGE = 16, 18, slice(19, 27), 27
-PERIODS, DIRECTIONS = (3.0, 4.0, 5.0, 6.5), 8
+SHARE = 16
+LEVEL = 18
+PHASES = slice(19, 27)
+EDGE = 27
+PERIODS = (3.0, 4.0, 5.0, 6.5)
+DIRECTIONS = 8
 
 
 # Spectrum
@@ -52,7 +56,8 @@ def test_a_wave_has_its_power_in_its_band() -> None:
 
 
 def test_blur_lowers_fine_detail_and_compression_shows_at_the_borders_of_blocks_in_both_directions() -> None:
-    plain, blurred = look(scene()), look(scene().filter(ImageFilter.GaussianBlur(1)))
+    plain = look(scene())
+    blurred = look(scene().filter(ImageFilter.GaussianBlur(1)))
     assert blurred[SHARE] < plain[SHARE] / 2 and blurred[LEVEL] < plain[LEVEL]
     strengths = [look(compressed(scene(), quality)) for quality in (95, 40, 8)]
     for offset in (0, 10):
