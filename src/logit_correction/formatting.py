@@ -11,6 +11,9 @@ from contextlib import contextmanager
 from difflib import get_close_matches
 from typing import IO, Any
 
+#: Errors, names and other parts that a message spells out; further ones are counted.
+MAX_PARTS_SHOWN = 10
+
 #: Keeps a number and its unit on one line.
 NBSP = "\u00a0"
 
@@ -80,7 +83,7 @@ def format_list(parts: Sequence[str]) -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]] if len(parts) > 1 else parts)
 
 
-def format_first(parts: Sequence[str], max_parts: int, separator: str = ", ") -> str:
+def format_first(parts: Sequence[str], max_parts: int = MAX_PARTS_SHOWN, separator: str = ", ") -> str:
     """Join the first parts and add how many more there are.
 
     Args:

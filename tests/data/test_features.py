@@ -60,7 +60,7 @@ def test_numbers_and_names_are_as_scikit_learn_makes_them_of_the_training_rows()
     ],
 )
 def test_what_a_column_is_taken_for(values: Any, kind: str) -> None:
-    assert infer_column_kind(pd.Series(values)).kind == kind
+    assert infer_column_kind(pd.Series(values)).name == kind
 
 
 def test_the_time_of_day_is_a_number_and_a_column_of_its_own() -> None:

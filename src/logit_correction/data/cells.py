@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import pandas as pd
+import pyarrow
 from numpy.typing import NDArray
 
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_first, suggest_name
 from logit_correction.types import to_numpy
 from logit_correction.unicode_text import escape_undecodable, normalize_text
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: What stands for no value in a column of numbers or dates, in small letters; among names only the empty text does.
 GAPS = ("", "?", "na", "n/a", "nan", "nat", "none", "null")
@@ -34,11 +34,8 @@ MAX_NAMES_SHOWN = 20
 
 def is_missing_cell(value: Any) -> bool:
     """Return whether a value stands for none: None, NaN, NaT and NA of any library."""
-    import pandas as pd
-
-    if isinstance(value, str):  # most cells, at a tenth of the time
-        return False
-    return value is None or bool(pd.api.types.is_scalar(value) and pd.isna(value))
+    # Most cells are texts, for which the first question suffices, at a tenth of the time.
+    return not isinstance(value, str) and bool(pd.api.types.is_scalar(value) and pd.isna(value))
 
 
 def convert_to_text(value: Any, as_written: bool = False) -> str | None:
@@ -77,8 +74,6 @@ def convert_to_label_array(values: Any) -> NDArray[Any]:
 
     NumPy alone would make the text ``None`` of a gap among texts, and whole numbers of times.
     """
-    import pandas as pd
-
     array = to_numpy(values)
     if array.ndim == 1 and array.dtype.kind in "mM":
         return pd.Series(array).astype(object).to_numpy()
@@ -89,10 +84,8 @@ def convert_to_label_array(values: Any) -> NDArray[Any]:
 
 def infer_label_kind(values: Any) -> str:
     """Return what labels are, ``str``, ``int``, ``float`` or ``bool``; those of a CSV are texts."""
-    from pandas.api.types import infer_dtype
-
     kinds = {"integer": "int", "floating": "float", "mixed-integer-float": "float", "boolean": "bool"}
-    return kinds.get(infer_dtype(np.asarray(values, dtype=object), skipna=True), "str")
+    return kinds.get(pd.api.types.infer_dtype(np.asarray(values, dtype=object), skipna=True), "str")
 
 
 def group_by_number(names: Iterable[str]) -> dict[Decimal, list[str]]:
@@ -126,37 +119,27 @@ def match_names(names: Iterable[str | None], known_names: Sequence[str]) -> dict
 
 def convert_to_storable(values: pd.Series[Any]) -> pd.Series[Any]:
     """Return a column as a Parquet file would return it: dense, and texts instead of values that no file can hold."""
-    import pandas as pd
-    import pyarrow
-
     dtype = values.dtype
     if isinstance(dtype, pd.CategoricalDtype):
-        categories = convert_to_storable(pd.Series(values.cat.categories)).tolist()
-        cells = [categories[code] if code >= 0 else None for code in values.cat.codes]
-        return pd.Series(cells, values.index, object).astype("category")
-    if isinstance(dtype, pd.PeriodDtype | pd.IntervalDtype):
-        return pd.Series(convert_series_to_texts(values), values.index, object)
+        categories = convert_to_storable(pd.Series(values.cat.categories))
+        return pd.Series(categories.astype(object).reindex(values.cat.codes).to_numpy(), values.index, "category")
     if isinstance(dtype, pd.SparseDtype):
         return values.astype(dtype.subtype)
-    if dtype == np.dtype(np.longdouble):
+    if dtype == np.longdouble:
         return values.astype(np.float64)
-    is_complex = isinstance(dtype, np.dtype) and dtype.kind == "c"
-    is_object = values.dtype == object
-    if not (isinstance(dtype, pd.ArrowDtype) or is_object or is_complex):
-        return values
-    if is_object:  # half a character, which pandas and files cannot hold
+    if dtype == np.dtype(object):  # half a character, which pandas and files cannot hold
         values = values.map(
             lambda cell: escape_undecodable(cell) if isinstance(cell, str) and not cell.isascii() else cell
-        )
-        values = values.astype(object)
-    try:
+        ).astype(object)
+    elif not isinstance(dtype, pd.ArrowDtype | pd.PeriodDtype | pd.IntervalDtype) and dtype.kind != "c":
+        return values
+    with suppress(pyarrow.ArrowException, ValueError, TypeError, OverflowError):  # values of several kinds
         array: Any = pyarrow.array(values, from_pandas=True)
-    except (pyarrow.ArrowException, ValueError, TypeError, OverflowError):  # values of several kinds
-        array = None
-    # Where the first values are dates, Arrow takes the hour off the times after them.
-    if array is None or (pyarrow.types.is_date(array.type) and values.dropna().map(type).nunique() > 1):
-        return pd.Series(convert_series_to_texts(values, as_written=True), values.index, object)
-    return array.to_pandas(integer_object_nulls=True, maps_as_pydicts="lossy").set_axis(values.index)
+        # Where the first values are dates, Arrow takes the hour off the times after them.
+        is_cut = pyarrow.types.is_date(array.type) and values.dropna().map(type).nunique() > 1
+        if not is_cut and not isinstance(array, pyarrow.ExtensionArray):
+            return array.to_pandas(integer_object_nulls=True, maps_as_pydicts="lossy").set_axis(values.index)
+    return pd.Series(convert_series_to_texts(values, as_written=True), values.index, object)
 
 
 def normalize_column_names(frame: pd.DataFrame, source_name: str) -> pd.DataFrame:
@@ -196,11 +179,9 @@ def check_required_columns(frame: pd.DataFrame, source_name: str, required_colum
         source_name: What messages call it.
         required_columns: The columns that it must have.
     """
-    from pandas.api.types import is_list_like
-
     check_required_column_names(list(frame.columns), source_name, required_columns)
     for name in required_columns:
-        if frame[name].dtype == object and any(map(is_list_like, frame[name])):
+        if frame[name].dtype == object and any(map(pd.api.types.is_list_like, frame[name])):
             raise InputError(f"{source_name}: column {name} holds lists or mappings: write what is in it into columns")
 
 

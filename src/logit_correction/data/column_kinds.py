@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from logit_correction.data.cells import GAPS, convert_series_to_texts
 from logit_correction.data.dates import (
     MOST,
-    YEAR_FIRST,
     YEAR_LAST,
     DateOrder,
     describe_date_remedy,
@@ -25,11 +25,9 @@ from logit_correction.data.dates import (
     parse_days,
     rewrite_iso_dates,
 )
+from logit_correction.data.rows import RowErrors
 from logit_correction.formatting import format_option, format_value
 from logit_correction.unicode_text import normalize_text
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: The kind of columns whose cells are compared as texts.
 NAMES = "names"
@@ -42,9 +40,6 @@ LARGEST = float(np.finfo(np.float32).max)
 
 #: Rows that share a name, in the mean; with fewer, names are hardly categories.
 MIN_ROWS_PER_NAME = 10
-
-#: Rows of a column by which it is decided whether its dates are looked at.
-SAMPLED_ROWS = 1000
 
 #: What an input holds of its column in addition to a value or a name.
 MISSING = "(missing)"
@@ -67,8 +62,6 @@ class Kind(NamedTuple):
 
 def parse_numbers(values: pd.Series[Any]) -> NDArray[np.float64]:
     """Return the numbers of a column, spans of time in seconds; NaN for other cells."""
-    import pandas as pd
-
     if values.dtype.kind == "M":
         return np.full(len(values), np.nan)
     values = values.dt.total_seconds() if values.dtype.kind == "m" else pd.to_numeric(values, errors="coerce")
@@ -102,6 +95,12 @@ class NumberFormat(NamedTuple):
     thousands: str | None = None
     dayfirst: bool | None = None
 
+    def choose_date_order(self, written_order: DateOrder) -> DateOrder:
+        """Return the order in which dates of a column are read, by what the column itself shows."""
+        if not written_order or self.dayfirst is None:
+            return written_order
+        return "day" if self.dayfirst else "month"
+
     def normalize(self, frame: pd.DataFrame, names: Sequence[str]) -> pd.DataFrame:
         """Return a table in whose columns of texts numbers are written as 1234.5.
 
@@ -130,12 +129,12 @@ class ColumnKind(NamedTuple):
     """What a column holds.
 
     Attributes:
-        kind: A name of ``KINDS``, or ``names``.
+        name: A name of ``KINDS``, or ``names``.
         doubt: Why it may be misread, if it holds names that look like numbers or dates; else empty.
         order: What stands first in its dates, if they had to be rewritten.
     """
 
-    kind: str
+    name: str
     doubt: str = ""
     order: DateOrder = ""
 
@@ -145,30 +144,6 @@ def list_present_texts(values: pd.Series[Any]) -> list[str]:
     return [text for text in convert_series_to_texts(values) if text and text.lower() not in GAPS]
 
 
-def infer_written_kind(values: pd.Series[Any]) -> ColumnKind:
-    """Return what a column holds whose dates are written as 2024-12-31, apart from gaps and a few bad rows."""
-    import pandas as pd
-
-    is_category = isinstance(values.dtype, pd.CategoricalDtype)
-    if is_category or pd.api.types.infer_dtype(values, skipna=True) == "boolean":
-        return ColumnKind(NAMES)
-    for name, kind in KINDS.items():
-        is_other = np.isnan(kind.parse(values))
-        count = len(values) - is_other.sum()
-        if count and count >= MOST * (count + len(list_present_texts(values[is_other]))):
-            return ColumnKind(name)
-    texts = list_present_texts(values)
-    for pattern, doubt in MISREAD.items():
-        if texts and sum(re.match(pattern, text) is not None for text in texts) >= MOST * len(texts):
-            doubt = doubt.format(
-                remedy=describe_date_remedy(infer_date_order(texts)),
-                decimal=format_option("data.decimal"),
-                thousands=format_option("data.thousands"),
-            )
-            return ColumnKind(NAMES, f"{texts[0]!r} {doubt}")
-    return ColumnKind(NAMES)
-
-
 def infer_column_kind(values: pd.Series[Any], number_format: NumberFormat = NumberFormat()) -> ColumnKind:  # noqa: B008
     """Return what a column holds, apart from gaps and a few bad rows.
 
@@ -176,55 +151,68 @@ def infer_column_kind(values: pd.Series[Any], number_format: NumberFormat = Numb
         values: The column.
         number_format: How its dates are written.
     """
-    written_kind = infer_written_kind(values)
-    if written_kind.kind != NAMES or values.dtype == "category":
-        return written_kind
-    sample = list_present_texts(values.iloc[:: max(1, len(values) // SAMPLED_ROWS)])
-    if not any(YEAR_LAST.match(text) or YEAR_FIRST.match(text) for text in sample):
-        return written_kind
-    order = infer_date_order(list_present_texts(values))
-    if order and number_format.dayfirst is not None:
-        order = "day" if number_format.dayfirst else "month"
-    rewritten = infer_written_kind(rewrite_iso_dates(values, order))
-    return ColumnKind("dates", order=order) if rewritten.kind == "dates" else written_kind
+    if values.dtype == "category" or pd.api.types.infer_dtype(values, skipna=True) == "boolean":
+        return ColumnKind(NAMES)
+    texts: list[str] = []
+    written_order: DateOrder = ""
+    for name in KINDS:
+        kind = ColumnKind(name)
+        if name == "dates":
+            texts = list_present_texts(values)
+            written_order = infer_date_order(texts)
+            kind = ColumnKind(name, order=number_format.choose_date_order(written_order))
+        is_other = np.isnan(_convert_to_numbers(values, kind))
+        count = len(values) - is_other.sum()
+        if count and count >= MOST * (count + len(list_present_texts(values[is_other]))):
+            return kind
+    for pattern, doubt in MISREAD.items():
+        if texts and sum(re.match(pattern, text) is not None for text in texts) >= MOST * len(texts):
+            doubt = doubt.format(
+                remedy=describe_date_remedy(written_order),
+                decimal=format_option("data.decimal"),
+                thousands=format_option("data.thousands"),
+            )
+            return ColumnKind(NAMES, f"{texts[0]!r} {doubt}")
+    return ColumnKind(NAMES)
+
+
+def _convert_to_numbers(values: pd.Series[Any], kind: ColumnKind) -> NDArray[np.float64]:
+    """Return a number for each cell of a column of a kind, NaN for a cell of another kind."""
+    return KINDS[kind.name].parse(rewrite_iso_dates(values, kind.order) if kind.name == "dates" else values)
 
 
 def parse_column(
-    values: pd.Series[Any],
-    kind: str,
-    on_error: Callable[[int, str], None],
-    may_miss: bool = True,
-    coerce: bool = False,
-) -> NDArray[np.float64] | NDArray[np.object_]:
+    values: pd.Series[Any], kind: ColumnKind, errors: RowErrors, may_miss: bool = True, coerce: bool = False
+) -> NDArray[Any]:
     """Return a column as numbers or days (n,), NaN for gaps, or as names (n,), "" for gaps.
 
     Args:
         values: The column.
-        kind: A name of ``KINDS``, or ``names``.
-        on_error: Called with the place and the fault of each bad row.
+        kind: What it holds.
+        errors: Where bad rows are noted.
         may_miss: Whether gaps are not bad.
         coerce: Whether cells that are not of the kind are gaps.
     """
-    if kind not in KINDS:
+    if kind.name not in KINDS:
         texts = [normalize_text(text or "", "NFKC").strip() for text in convert_series_to_texts(values)]
         return np.asarray([WHOLE.sub(r"\1", text) for text in texts], dtype=object)
-    numbers = KINDS[kind].parse(values)
+    numbers = _convert_to_numbers(values, kind)
     is_good = np.abs(numbers) <= LARGEST
     faulty = np.flatnonzero(~is_good)
     for row, text in zip(faulty.tolist(), convert_series_to_texts(values.iloc[faulty]), strict=True):
         is_missing = (text or "").lower() in GAPS
         if (may_miss and is_missing) or (coerce and text and np.isnan(numbers[row])):
             continue
-        fault = KINDS[kind].fault
+        fault = KINDS[kind.name].fault
         if np.isfinite(numbers[row]):
             fault = f"is more than {LARGEST:.1e} (give it in another unit, or leave it out of the features)"
-        elif kind == "dates" and YEAR_LAST.match(text or ""):
+        elif kind.name == "dates" and YEAR_LAST.match(text or ""):
             fault = "is not a date with day and month in the order of the column"
-        elif kind == "numbers" and may_miss:
+        elif kind.name == "numbers" and may_miss:
             as_missing = format_option("data.numbers", values.name)
             fault += f" (missing by {as_missing}, all names by {format_option('data.categorical', values.name)})"
         content = f"holds {text[:60]!r}, which {fault}" if text else "is empty"
-        on_error(row, f"column {values.name!r} {content}")
+        errors.add(row, f"column {values.name!r} {content}")
     return np.where(is_good, numbers, np.nan)
 
 

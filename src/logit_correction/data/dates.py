@@ -10,15 +10,13 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import date
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 
 from logit_correction.formatting import format_option, format_row_count
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: What stands first in dates that a column holds; both orders fit all of its rows, or each fits some alone.
 DateOrder = Literal["day", "month", "either", "both", ""]
@@ -119,33 +117,30 @@ def infer_date_order(texts: Sequence[str]) -> DateOrder:
     return "month" if month_first >= MOST * (day_first + month_first) else "both"
 
 
-def describe_date_order(texts: Sequence[str], order: DateOrder) -> str:
-    """Return a date as it was written and as it was read, the first whose day is not its month; empty without one.
-
-    Args:
-        texts: The cells of a column.
-        order: In what order they were read.
-    """
-    matches = [match for text in texts if (match := YEAR_LAST.match(text))]
-    example = next((match[0] for match in matches if match[1] != match[3]), "")
-    return example and f"{example} is {format_iso_date(example, order)}"
-
-
 def describe_date_remedy(order: DateOrder) -> str:
     """Return what to do about dates that could not be read, by what stands first in them."""
     return DATE_REMEDIES[order].format(dayfirst=format_option("data.dayfirst"))
 
 
-def count_zoned_dates(texts: Sequence[str]) -> int:
-    """Return how many dates of a column name their time zone, 0 if all do."""
-    zoned = sum(ZONE.search(text) is not None for text in texts)
-    return zoned if zoned < len(texts) else 0
+def describe_dates(texts: Sequence[str], days: NDArray[np.float64], order: DateOrder) -> dict[str, str]:
+    """Return what users should know of a column of dates: key of ``features.NOTES`` -> an example; empty for none.
+
+    Args:
+        texts: The cells of the column as they were written, without gaps.
+        days: (n,) its dates as days since 1970, NaN for gaps.
+        order: In what order they were read.
+    """
+    written = [match[0] for text in texts if (match := YEAR_LAST.match(text)) and match[1] != match[3]]
+    num_zoned = sum(ZONE.search(text) is not None for text in texts)
+    return {
+        order: f" ({written[0]} is {format_iso_date(written[0], order)})" if order and written else "",
+        "zone": f" in {num_zoned:,} of {format_row_count(len(days))}" if 0 < num_zoned < len(texts) else "",
+        "far": describe_outlying_date(days),
+    }
 
 
 def parse_days(values: pd.Series[Any]) -> NDArray[np.float64]:
     """Return the days since 1970 of dates or of texts such as 2024-12-31; NaN for others."""
-    import pandas as pd
-
     if values.dtype.kind != "M":
         texts = values.astype(object).where(values.notna(), "").map(str).str.strip()
         texts = texts.where(texts.str.match(r"\d{4}-\d\d"))  # pandas would take "now" for a date as well
@@ -170,5 +165,5 @@ def describe_outlying_date(days: NDArray[np.float64]) -> str:
     for end in (present.min(), present.max()) if len(present) else ():
         others = present[np.abs(present - end) > DAYS_OF_YEAR]
         if 2 * len(others) > len(present) and present.std() > 10 * max(float(others.std()), 1):
-            return f"{format_days(float(end))} in {format_row_count(len(present) - len(others))}"
+            return f" ({format_days(float(end))} in {format_row_count(len(present) - len(others))})"
     return ""

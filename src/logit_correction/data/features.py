@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
@@ -26,19 +27,13 @@ from logit_correction.data.column_kinds import (
     list_present_texts,
     parse_column,
 )
-from logit_correction.data.dates import (
-    DateOrder,
-    count_zoned_dates,
-    describe_date_order,
-    describe_outlying_date,
-    rewrite_iso_dates,
-)
+from logit_correction.data.dates import describe_dates
 from logit_correction.data.reader import FittedInputs, Reader, compute_mean_and_std
-from logit_correction.data.rows import MAX_SHOWN, RowErrors, Rows
+from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.stores import ArrayStore
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_first, format_option
-from logit_correction.views.tables import FEWEST_NAMES, compute_max_names, find_commonest_names
+from logit_correction.views.tables import FEWEST_NAMES, compute_max_names, find_commonest_names, find_missing_values
 
 #: A column as it was fitted: its name, its kind, and its categories, or mean and std of its numbers; ``gaps`` if rows
 #: of any split had no value: true if training rows did. Among categories the empty text stands for no value. ``order``
@@ -47,7 +42,7 @@ from logit_correction.views.tables import FEWEST_NAMES, compute_max_names, find_
 Column = dict[str, Any]
 
 #: Name -> kind and values (n,) of each column of a table.
-ParsedColumns = dict[str, tuple[str, NDArray[Any]]]
+ParsedColumns = dict[str, tuple[ColumnKind, NDArray[Any]]]
 
 Days = TypeVar("Days", NDArray[Any], Tensor)
 
@@ -73,7 +68,6 @@ class ColumnReader(Reader):
     Attributes:
         fitted_columns: What the training rows showed of each column that varies in them.
         input_columns: All columns, in their order: those of an array, and those that must not have changed.
-        orders: What stands first in the dates of each column that was validated.
     """
 
     def __init__(
@@ -94,110 +88,95 @@ class ColumnReader(Reader):
             number_format: How numbers and dates are written.
         """
         self.names = list(names)
+        self.takes_all_columns = self.names == ["*"]
         self.others = others
-        self.categorical = categorical
+        self.chosen_kinds = {name: ColumnKind("numbers") for name in numbers}
+        self.chosen_kinds |= {name: ColumnKind(NAMES) for name in categorical}
         self.numbers = numbers
         self.number_format = number_format
-        for option, chosen in (("categorical", categorical), ("numbers", numbers)):
-            for name in chosen:
-                if name in others or not (self._takes_all_columns or name in names):
-                    raise InputError(
-                        f"{format_option(f'data.{option}', name)} is not one of the features"
-                        f": add it to {format_option('data.features')}"
-                    )
+        for name, kind in self.chosen_kinds.items():
+            if name in others or not (self.takes_all_columns or name in names):
+                option = "numbers" if kind.name == "numbers" else "categorical"
+                raise InputError(
+                    f"{format_option(f'data.{option}', name)} is not one of the features"
+                    f": add it to {format_option('data.features')}"
+                )
         self.fitted_columns: list[Column] = []
         self.input_columns: list[str] = []
-        self.orders: dict[str, DateOrder] = {}
-
-    @property
-    def _takes_all_columns(self) -> bool:
-        return self.names == ["*"]
 
     def validate(self, rows: Rows) -> tuple[ParsedColumns, Sequence[str], list[str]]:
         """Return kind and values of each column; rows with no number or date in a column of such are noted."""
         if self.has_loaded_state:
             return self.validate_new(rows), rows.names, []
         assert rows.frame is not None
-        names = [str(name) for name in rows.frame if name not in self.others] if self._takes_all_columns else self.names
-        check_required_columns(rows.frame, rows.place, [*names, *self.categorical, *self.numbers])
+        names = [str(name) for name in rows.frame if name not in self.others] if self.takes_all_columns else self.names
+        check_required_columns(rows.frame, rows.place, [*names, *self.chosen_kinds])
         frame = self.number_format.normalize(rows.frame, names)
         notes: dict[str, list[str]] = defaultdict(list)
         columns: ParsedColumns = {}
         is_good = rows.errors.is_good.numpy()  # rows by which kinds are inferred
         for name in names:
-            column_kind = infer_column_kind(frame.loc[is_good, name], self.number_format)
-            if name in self.categorical:
-                column_kind = ColumnKind(NAMES)
-            elif name in self.numbers:
-                column_kind = ColumnKind("numbers")
-            cells = rewrite_iso_dates(frame[name], column_kind.order) if column_kind.kind == "dates" else frame[name]
-            values = parse_column(cells, column_kind.kind, rows.errors.add, coerce=name in self.numbers)
-            if self._is_column_left_out(name, column_kind, values, rows.place, notes):
+            cells = frame[name]
+            kind = self.chosen_kinds.get(name) or infer_column_kind(cells[is_good], self.number_format)
+            values = parse_column(cells, kind, rows.errors, coerce=name in self.numbers)
+            reason, example = self._find_reason_to_leave_out(name, kind, values, rows.place)
+            if reason:
+                notes[reason].append(f"{name!r}{example}")
                 continue
-            columns[name] = column_kind.kind, values
-            self.orders[name] = column_kind.order
-            if column_kind.kind == "dates":
-                texts = list_present_texts(frame[name])
-                example = describe_date_order(texts, column_kind.order) if column_kind.order else ""
+            columns[name] = kind, values
+            missing = find_missing_values(values).sum()
+            examples = {
+                "doubt": kind.doubt and f" ({kind.doubt})",
+                "gaps": f" in {missing:,} of {len(rows):,} rows" if 0 < missing < len(rows) else "",
+            }
+            if kind.name == "dates":
+                examples |= describe_dates(list_present_texts(cells), values, kind.order)
+            for key, example in examples.items():
                 if example:
-                    notes[column_kind.order].append(f"{name!r} ({example})")
-                zoned = count_zoned_dates(texts)
-                if zoned:
-                    notes["zone"].append(f"{name!r} in {zoned:,} of {len(rows):,} rows")
-                far = describe_outlying_date(np.asarray(values, np.float64))
-                if far:
-                    notes["far"].append(f"{name!r} ({far})")
-            if column_kind.doubt:
-                notes["doubt"].append(f"{name!r} ({column_kind.doubt})")
-            missing = int((values == "").sum() if column_kind.kind == NAMES else np.isnan(values).sum())
-            if 0 < missing < len(rows):  # one that holds nothing is left out
-                notes["gaps"].append(f"{name!r} in {missing:,} of {len(rows):,} rows")
+                    notes[key].append(f"{name!r}{example}")
         if not columns:
             fault = f"{rows.place} has no column left for features: name them by {format_option('data.features')}"
             if notes["text"]:
-                texts_left_out = format_first(notes["text"], MAX_SHOWN, "; ")
+                texts_left_out = format_first(notes["text"], separator="; ")
                 fault += f", or the column of texts by {format_option('data.text')}: {texts_left_out}"
             raise InputError(fault)
         options = {name: format_option(f"data.{name}") for name in ("text", "numbers", "dayfirst")}
         sentences = [
-            f"{sentence.format(**options)}: {format_first(notes[key], MAX_SHOWN, '; ')}"
+            f"{sentence.format(**options)}: {format_first(notes[key], separator='; ')}"
             for key, sentence in NOTES.items()
             if notes[key]
         ]
         return columns, rows.names, sentences
 
-    def _is_column_left_out(
-        self, name: str, column_kind: ColumnKind, values: NDArray[Any], place: str, notes: dict[str, list[str]]
-    ) -> bool:
-        """Return whether a column is not a feature and note why; raise ``InputError`` if it was named as one."""
-        if column_kind.kind == NAMES:
-            different = len(set(values.tolist()))
+    def _find_reason_to_leave_out(
+        self, name: str, kind: ColumnKind, values: NDArray[Any], place: str
+    ) -> tuple[str, str]:
+        """Return the key of ``NOTES`` of a column that is not a feature, and an example of its values; else "".
+
+        Raises:
+            InputError: The user named the column as a feature.
+        """
+        different = len(pd.unique(values))
+        if kind.name == NAMES:
             if different <= FEWEST_NAMES or different * MIN_ROWS_PER_NAME <= len(values):
-                return False
-            if not self._takes_all_columns:
+                return "", ""
+            if not self.takes_all_columns:
                 fault = f"column {name!r} holds {different:,} different texts in {len(values):,} rows"
-                fault += f" ({column_kind.doubt})" if column_kind.doubt else ""
+                fault += f" ({kind.doubt})" if kind.doubt else ""
                 remedy = f"leave it out of the features, or give it as {format_option('data.text')}"
                 raise InputError(f"{place}: {fault}: {remedy}")
-            example = column_kind.doubt or f"such as {values[0][:40]!r}"
-            notes["text"].append(f"{name!r} ({different:,} different texts, {example})")
-            return True
-        may_be_identifier = self._takes_all_columns and column_kind.kind == "numbers" and name not in self.numbers
-        if not may_be_identifier or len(values) <= FEWEST_NAMES or len(np.unique(values)) < len(values):
-            return False
-        is_identifier = bool((values % 1 == 0).all())
-        if is_identifier:
-            notes["identifier"].append(repr(name))
-        return is_identifier
+            example = kind.doubt or f"such as {values[0][:40]!r}"
+            return "text", f" ({different:,} different texts, {example})"
+        may_be_identifier = self.takes_all_columns and kind.name == "numbers" and name not in self.numbers
+        is_distinct = FEWEST_NAMES < len(values) == different
+        return "identifier" if may_be_identifier and is_distinct and bool((values % 1 == 0).all()) else "", ""
 
     def load_state(self, preparation: Mapping[str, Any]) -> None:
         super().load_state(preparation)
         self.fitted_columns = list(preparation.get("columns", []))
         self.input_columns = list(preparation.get("given", [column["name"] for column in self.fitted_columns]))
         trained = set(self.input_columns)
-        changed = (
-            trained.intersection(self.others) if self._takes_all_columns else trained.symmetric_difference(self.names)
-        )
+        changed = trained & set(self.others) if self.takes_all_columns else trained ^ set(self.names)
         if self.fitted_columns and changed:
             names = "', '".join(sorted(trained))
             raise InputError(
@@ -209,58 +188,46 @@ class ColumnReader(Reader):
 
         Columns that are empty or the same in all of them are left out: they do not show what other values mean.
         """
-        import pandas as pd
-
         is_good = errors.is_good.numpy()
         rows = train.numpy()
         self.input_columns = list(content)
         varying = [name for name, (_, values) in content.items() if len(pd.unique(values[rows])) > 1]
         # By name: the order of columns changes nothing. ``DataTable.check`` refuses a table in which none varies.
         self.fitted_columns = [_fit_column(name, *content[name], rows, is_good) for name in sorted(varying or content)]
-        for column in self.fitted_columns:
-            if column["kind"] == "dates":
-                column["order"] = self.orders.get(column["name"], "")
 
     def encode(self, content: ParsedColumns, errors: RowErrors) -> FittedInputs:
         """Return the inputs that columns become.
 
         Views see the columns as they were written, but no attribute, even if it is a feature.
         """
-        import pandas as pd
-
-        values_by_name = {column["name"]: content[column["name"]][1] for column in self.fitted_columns}
         numbers = []
-        hours = {}
+        fitted_names = [column["name"] for column in self.fitted_columns]
+        view_columns = {name: content[name][1] for name in fitted_names}
+        left_out = [repr(name) for name in self.input_columns if name not in view_columns]
         for column in self.fitted_columns:
-            name = column["name"]
-            values = values_by_name[name]
-            if "hours" in column:
-                hours[f"{name} hour"] = compute_hours(values)
+            values = content[column["name"]][1]
+            if "hours" in column:  # a column named as another's hours keeps its name
+                view_columns.setdefault(f"{column['name']} hour", compute_hours(values))
             if "categories" in column:
                 values = pd.Index(column["categories"], dtype=object).get_indexer(pd.Index(values))
             elif "gaps" not in column:  # only rows that are left out have some
                 values = np.where(np.isnan(values), column["mean"], values)
             numbers.append(torch.from_numpy(np.asarray(values, np.float64)))
         store = ArrayStore(ColumnEncoder(self.fitted_columns)(torch.stack(numbers, 1)))
-        view_columns = {**values_by_name, **hours, **values_by_name}  # a column named as another's hours keeps its name
-        view_columns = {name: values for name, values in view_columns.items() if name not in self.others}
         preparation: dict[str, Any] = {"columns": self.fitted_columns}
-        if self.input_columns != [*values_by_name]:
+        if self.input_columns != fitted_names:
             preparation["given"] = self.input_columns
-        left_out = [repr(name) for name in self.input_columns if name not in values_by_name]
         fact = "columns left out of the features, since they are empty or the same in all training rows: "
         return FittedInputs(
             inputs=store,
-            forms={"columns": view_columns},
+            forms={"columns": {name: values for name, values in view_columns.items() if name not in self.others}},
             metadata={"features": f"{store.input_shape[0]}, standardised by the training rows"},
             preparation=preparation,
-            notes=(fact + format_first(left_out, MAX_SHOWN),) if left_out else (),
+            notes=(fact + format_first(left_out),) if left_out else (),
         )
 
     def validate_new(self, rows: Rows) -> ParsedColumns:
         """Return kind and values of each column of training, found by its name, or by its place in an array."""
-        import pandas as pd
-
         frame = rows.frame
         if frame is None:
             if rows.values is None or rows.values.shape[1:] != (len(self.input_columns),):
@@ -271,21 +238,17 @@ class ColumnReader(Reader):
         check_required_columns(frame, rows.place, fitted_names)
         frame = self.number_format.normalize(frame, fitted_names)
         columns: ParsedColumns = {}
-        for column in self.fitted_columns:
-            name = str(column["name"])
-            kind = column["kind"]
-            cells = frame[name]
-            if kind == "dates":
-                cells = rewrite_iso_dates(cells, column.get("order", "day" if self.number_format.dayfirst else ""))
-            values = parse_column(cells, kind, rows.errors.add, "gaps" in column, name in self.numbers)
-            if kind == NAMES:
-                matches = match_names(values.tolist(), column["categories"])
-                values = np.asarray([matches.get(value, value) for value in values.tolist()], dtype=object)
-                is_unknown = ~pd.Index(values).isin(column["categories"])
-                if is_unknown.any():
+        for name, column in zip(fitted_names, self.fitted_columns, strict=True):
+            order = column.get("order", "day" if self.number_format.dayfirst else "")
+            kind = ColumnKind(column["kind"], order=order)
+            values = parse_column(frame[name], kind, rows.errors, "gaps" in column, name in self.numbers)
+            if kind.name == NAMES:
+                matches = match_names(values, column["categories"])
+                values = np.asarray([matches.get(value, value) for value in values], dtype=object)
+                unknown = values[~pd.Index(values).isin(column["categories"])]
+                if len(unknown):
                     fact = f"column {name!r} holds names that the model was not trained on"
-                    example = repr(min(values[is_unknown]))
-                    rows.errors.add_remark(fact, "they count as none of the names", int(is_unknown.sum()), example)
+                    rows.errors.add_remark(fact, "they count as none of the names", len(unknown), repr(min(unknown)))
             columns[name] = kind, values
         return columns
 
@@ -329,20 +292,19 @@ class ColumnEncoder(nn.Module):
 
 
 def _fit_column(
-    name: str, kind: str, values: NDArray[Any], train: NDArray[np.int64], is_good: NDArray[np.bool_]
+    name: str, kind: ColumnKind, values: NDArray[Any], train: NDArray[np.int64], is_good: NDArray[np.bool_]
 ) -> Column:
-    if kind == NAMES:
-        return {
-            "name": name,
-            "kind": kind,
-            "categories": sorted(find_commonest_names(values[train], compute_max_names(len(values)))),
-        }
+    column: Column = {"name": name, "kind": kind.name}
+    if kind.name == NAMES:
+        names = find_commonest_names(values[train], compute_max_names(len(values)))
+        return {**column, "categories": sorted(names)}
     present = values[train][np.isfinite(values[train])]
     mean, std = compute_mean_and_std(present) if len(present) else (0.0, 1.0)
-    column: Column = {"name": name, "kind": kind, "mean": float(mean), "std": float(std)}
-    if kind == "dates" and len(present):
+    column |= {"mean": float(mean), "std": float(std)}
+    if kind.name == "dates":
+        column["order"] = kind.order
         hours = compute_hours(present)
-        if np.ptp(hours):
+        if len(present) and np.ptp(hours):
             column["hours"] = [float(hours.mean()), float(hours.std())]
     if np.isnan(values[is_good]).any():
         column["gaps"] = len(present) < len(train)

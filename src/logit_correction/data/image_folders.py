@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from logit_correction.data.image_files import IMAGE_SUFFIXES
-from logit_correction.data.rows import MAX_SHOWN, Rows
+from logit_correction.data.rows import Rows
 from logit_correction.data.splits import NEW, SPLIT_ALIASES
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_first
@@ -110,7 +110,7 @@ def find_label_folders(root: Path) -> dict[Path, str | None]:
     if len(repeated) > 1 or any(splits[folder] and inner[folder] for folder in folders):
         example = next(folder for folder in folders if inner[folder])
         raise InputError(
-            f"{root} holds folders that hold folders ({format_first(sorted(set(names)), MAX_SHOWN)}): give one of "
+            f"{root} holds folders that hold folders ({format_first(sorted(set(names)))}): give one of "
             f"them, such as {example}; if they are the labels, list their images in a CSV and give that"
         )
     return dict.fromkeys(folders)
@@ -147,9 +147,9 @@ def find_images(root: Path, folders: Mapping[Path, str | None]) -> tuple[Rows, l
         raise InputError(f"{root} holds no images ({suffixes})")
     if hidden:
         names = [escape_undecodable(path.relative_to(root)) for path in sorted(hidden)]
-        notes.append(f"what computers put into folders is not read: {format_first(names, MAX_SHOWN, '; ')}")
+        notes.append(f"what computers put into folders is not read: {format_first(names, separator='; ')}")
     if other:  # in one line: each folder may hold what its owner's computer puts into every folder
-        notes.append(f"files that are not images by name are left out: {format_first(other, MAX_SHOWN, '; ')}")
+        notes.append(f"files that are not images by name are left out: {format_first(other, separator='; ')}")
     labels = {
         folder: None if split and folder.parent == root else normalize_text(escape_undecodable(folder.name))
         for folder, split in folders.items()

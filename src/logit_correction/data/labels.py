@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from logit_correction.data.cells import group_by_number, match_names
-from logit_correction.data.rows import MAX_SHOWN
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_first
 from logit_correction.unicode_text import normalize_text
@@ -81,7 +80,7 @@ def check_labels_distinct(labels: Sequence[str | None], names: Sequence[str], so
     if alike:
         raise InputError(
             f"{source_name}: labels that differ only in case, blanks or the form of letters: "
-            f"{format_first(alike, MAX_SHOWN)}: write them alike if they mean the same, else give each a name of its "
+            f"{format_first(alike)}: write them alike if they mean the same, else give each a name of its "
             "own"
         )
 
@@ -90,4 +89,4 @@ def describe_equal_numbers(names: Sequence[str]) -> tuple[str, ...]:
     """Return a note on names of labels that are one number written in several ways; none without such."""
     equal = [" and ".join(map(repr, same)) for same in group_by_number(names).values() if len(same) > 1]
     fact = "labels that are one number, but count as different ones, as they are written"
-    return (f"{fact}: {format_first(equal, MAX_SHOWN, '; ')}",) if equal else ()
+    return (f"{fact}: {format_first(equal, separator='; ')}",) if equal else ()

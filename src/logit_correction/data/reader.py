@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.data.rows import MAX_SHOWN, RowErrors, Rows
+from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_first
@@ -171,7 +171,7 @@ class NumericReader(Reader):
             forms={"columns": columns},
             metadata={"features": f"{width}, standardised by the training rows"},
             preparation={"mean": self.mean.tolist(), "std": self.std.tolist()},
-            notes=(fact + format_first(constant, MAX_SHOWN),) if constant else (),
+            notes=(fact + format_first(constant),) if constant else (),
         )
 
     def load_state(self, preparation: Mapping[str, Any]) -> None:

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 OnBadRows = Literal["error", "skip"]
 
-#: Errors and names that a message spells out; the others are counted.
-MAX_SHOWN = 10
-
 #: Rows that a message names for one error.
 MAX_ROWS_SHOWN = 3
 
@@ -66,6 +63,16 @@ class RowErrors:
             fault: Its error: "has no label".
         """
         self.by_row.setdefault(int(row), fault)
+
+    def add_where(self, is_bad: Any, fault: str) -> None:
+        """Note the same error of several rows.
+
+        Args:
+            is_bad: (M,) bool, an array or a tensor.
+            fault: Their error.
+        """
+        for row in np.flatnonzero(is_bad).tolist():
+            self.add(row, fault)
 
     def add_remark(self, fact: str, consequence: str, count: int, example: str) -> None:
         """Note what is true of rows that are not bad.
@@ -133,7 +140,7 @@ class RowErrors:
         for row, fault in sorted(self.by_row.items()):
             rows_by_fault.setdefault(fault, []).append(self.rows[row])
         parts = [f"{format_first(rows, MAX_ROWS_SHOWN)}: {fault}" for fault, rows in rows_by_fault.items()]
-        return format_first(parts, MAX_SHOWN, "; ")
+        return format_first(parts, separator="; ")
 
 
 @dataclass(frozen=True)

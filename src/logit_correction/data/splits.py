@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.data.rows import MAX_SHOWN, OnBadRows
+from logit_correction.data.rows import OnBadRows
 from logit_correction.errors import InputError, check_range
 from logit_correction.formatting import format_first, format_option
 from logit_correction.seeds import make_generator
@@ -142,6 +142,6 @@ def _check_labels_can_be_split(
     if rare:
         units = f"values of {split_by}" if split_by else "rows"
         raise InputError(
-            f"labels with too few {units} to split ({units} per label: {format_first(rare, MAX_SHOWN)}): each needs at "
+            f"labels with too few {units} to split ({units} per label: {format_first(rare)}): each needs at "
             f"least {least}, one a split: add rows, drop the label, give a split, or name another column of labels"
         )

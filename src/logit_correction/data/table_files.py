@@ -10,23 +10,22 @@ from __future__ import annotations
 import base64
 import csv
 import gzip
-import json
 import re
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
+import pandas as pd
+import pyarrow
+from pyarrow import parquet
 
 from logit_correction.data.cells import NUMBER, is_missing_cell, normalize_column_names
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_option, format_reason
 from logit_correction.unicode_text import normalize_text
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 PARQUET = (".parquet", ".pq")
 
@@ -83,36 +82,21 @@ def read_frame(file: Path, encoding: str | None = None, remedy: str | None = Non
 
 
 def _read_parquet(file: Path) -> pd.DataFrame:
-    from pyarrow import parquet
-
+    table = parquet.read_table(file)
     # What pandas noted of types and index may fit another version.
-    frame = parquet.read_table(file).to_pandas(ignore_metadata=True, integer_object_nulls=True)
-    categories = [name for name in find_categorical_dtype_columns(file) if name in frame]
-    frame = frame.astype(dict.fromkeys(categories, "category"))
-    return frame.drop(columns=[name for name in frame if re.fullmatch(r"__index_level_\d+__", str(name))])
-
-
-def find_categorical_dtype_columns(file: Path) -> list[str]:
-    """Return the columns of a Parquet file that were categories when it was written.
-
-    Parquet itself keeps those of texts alone; for others there are only the notes of pandas and of Arrow.
-    """
-    import pyarrow
-    from pyarrow import parquet
-
-    notes = parquet.read_metadata(file).metadata or {}
-    with suppress(ValueError, TypeError, KeyError, AttributeError, pyarrow.ArrowException):
-        columns = json.loads(notes.get(b"pandas", b"{}")).get("columns", [])
-        names = [column["name"] for column in columns if column["pandas_type"] == "categorical"]
-        encoded = notes.get(b"ARROW:schema")
-        schema = pyarrow.ipc.read_schema(pyarrow.py_buffer(base64.b64decode(encoded))) if encoded else ()
-        return names + [field.name for field in schema if pyarrow.types.is_dictionary(field.type)]
-    return []
+    frame = table.to_pandas(ignore_metadata=True, integer_object_nulls=True)
+    frame = frame.drop(columns=[name for name in frame if re.fullmatch(r"__index_level_\d+__", str(name))])
+    # Parquet itself keeps categories of texts alone; of others there are only the notes of pandas and of Arrow.
+    columns = (table.schema.pandas_metadata or {}).get("columns", ())
+    categories = [column["name"] for column in columns if column["pandas_type"] == "categorical"]
+    encoded = (parquet.read_metadata(file).metadata or {}).get(b"ARROW:schema")
+    if encoded:
+        schema = pyarrow.ipc.read_schema(pyarrow.py_buffer(base64.b64decode(encoded)))
+        categories += [field.name for field in schema if pyarrow.types.is_dictionary(field.type)]
+    return frame.astype({name: "category" for name in categories if name in frame})
 
 
 def _read_csv(file: Path, encoding: str) -> pd.DataFrame:
-    import pandas as pd
-
     separator = _detect_separator(file, encoding)
     with warnings.catch_warnings():
         warnings.simplefilter("error", pd.errors.ParserWarning)  # of rows that are too long
@@ -154,11 +138,11 @@ def _describe_parse_error(file: Path, encoding: str, error: Exception) -> str:
     """Return what a parser says of a file, with the line as an editor numbers it."""
     reason = format_reason(error).rpartition("C error: ")[2]
     too_long = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", reason)
-    if too_long is not None:
+    if too_long:
         line = find_line_of_record(file, encoding, int(too_long[2]))
         return f"line {line} has {too_long[3]} cells, and others {too_long[1]}"
     unclosed = re.search(r"EOF inside string starting at row (\d+)", reason)
-    if unclosed is not None:
+    if unclosed:
         line = find_line_of_record(file, encoding, int(unclosed[1]) + 1)
         return f"the quote that opens in line {line} is not closed"
     return reason
@@ -185,8 +169,8 @@ def find_line_of_record(file: Path, encoding: str, record: int) -> int:
 def find_swallowed_lines(frame: pd.DataFrame, separator: str) -> dict[int, str]:
     """Find rows of a CSV in which a quote that is closed too late has swallowed other rows.
 
-    A line within a cell counts as a row if it has as many cells as a row has there, and those of other columns hold
-    what these columns hold elsewhere: numbers, or values that several rows share.
+    A line of such a row is a row by itself if it has as many cells as there are columns, and these hold what their
+    columns hold elsewhere: numbers, or values that several rows share.
 
     Args:
         frame: The cells as texts; its index numbers the rows.
@@ -206,11 +190,8 @@ def find_swallowed_lines(frame: pd.DataFrame, separator: str) -> dict[int, str]:
     faults = {}
     for place in quoted_places:
         usual = [values if other != place else (set[str](), False) for other, values in enumerate(usual_values)]
-        for row, cell in enumerate(columns[place]):
-            first, *lines = cell.split("\n")
-            if not lines:
-                continue
-            last = lines.pop()
+        for row in np.flatnonzero(columns[place].str.contains("\n", regex=False)).tolist():
+            first, *lines, last = columns[place].iloc[row].split("\n")
             if (
                 _looks_like_row(first.split(separator), usual[place:])
                 or _looks_like_row(last.split(separator), usual[: place + 1])
@@ -245,7 +226,6 @@ def _looks_like_row(cells: Sequence[str], usual: Sequence[tuple[set[str], bool]]
 
 def find_repeated_header_rows(frame: pd.DataFrame) -> list[int]:
     """Return the places of rows that hold the names of the columns again, as in files that were joined."""
-    import pandas as pd
 
     def split_names(cells: Iterable[Any]) -> list[str]:
         """Return the names that cells hold, sorted; a header of another separator stands in one cell."""
@@ -258,13 +238,11 @@ def find_repeated_header_rows(frame: pd.DataFrame) -> list[int]:
         return []
     longest = sum(map(len, header)) + 10 * len(header)
     rows = np.arange(len(frame))
-    for place in range(frame.shape[1]):  # by different cells of a column, for few rows are left after the first
-        values = frame.iloc[rows, place]
-        short = [
-            cell
-            for cell in pd.unique(values)
-            if is_missing_cell(cell) or (isinstance(cell, str) and len(cell) < longest)
+    for place in range(frame.shape[1]):  # few rows are left after the first column
+        may_be_names = [
+            is_missing_cell(cell)
+            or (isinstance(cell, str) and len(cell) < longest and set(header).issuperset(split_names([cell])))
+            for cell in frame.iloc[rows, place]
         ]
-        names = [cell for cell in short if set(header).issuperset(split_names([cell]))]
-        rows = rows[values.isin(names).to_numpy()]
+        rows = rows[may_be_names]
     return [row for row in rows.tolist() if split_names(frame.iloc[row]) == header]
