@@ -29,7 +29,7 @@ from logit_correction.registry import import_component
 from logit_correction.runs.options import get_component_kinds, get_inner_components
 from logit_correction.types import Correlation
 
-from .forked import Forked
+from .forked_programs import ForkedProgram
 
 TableFactory = Callable[..., DataTable]
 
@@ -55,7 +55,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def biased_table(
+def build_biased_table(
     correlation: Correlation | None = None,
     *,
     images: bool = False,
@@ -75,9 +75,9 @@ def biased_table(
     total = train + valid + test
     label = torch.arange(total) % num_labels
     aligned = torch.multinomial(correlation.weights[label], 1, generator=generator).squeeze(1)
-    anything = torch.randint(num_attributes, (total,), generator=generator)
-    free = (torch.rand(total, generator=generator) < 0.1) | (torch.arange(total) >= train)
-    attribute = torch.where(free, anything, aligned)
+    random_attribute = torch.randint(num_attributes, (total,), generator=generator)
+    is_random = (torch.rand(total, generator=generator) < 0.1) | (torch.arange(total) >= train)
+    attribute = torch.where(is_random, random_attribute, aligned)
     shape = (3, 4, 4) if images else (12,)
     values = 0.2 * torch.randn((total, *shape), generator=generator)
     flat = values.view(total, -1)
@@ -99,8 +99,8 @@ def biased_table(
 
 @pytest.fixture
 def make_table() -> TableFactory:
-    """A factory of small biased tables; see ``biased_table`` for its options."""
-    return biased_table
+    """A factory of small biased tables; see ``build_biased_table`` for its options."""
+    return build_biased_table
 
 
 @pytest.fixture(scope="session")
@@ -114,7 +114,7 @@ def sites() -> tuple[pd.DataFrame, np.ndarray]:
 
 
 @dataclass(frozen=True)
-class Answer:
+class CommandResult:
     """What a command did."""
 
     status: int
@@ -122,7 +122,7 @@ class Answer:
     err: str
 
 
-def call(*words: object) -> Answer:
+def run_command_line(*words: object) -> CommandResult:
     """Call the command line as a user does, in this process."""
     from logit_correction.cli import main
 
@@ -133,21 +133,21 @@ def call(*words: object) -> Answer:
             status = main([str(word) for word in words])
         except SystemExit as end:
             status = end.code if isinstance(end.code, int) else int(end.code is not None)
-    return Answer(status, out.getvalue(), err.getvalue())
+    return CommandResult(status, out.getvalue(), err.getvalue())
 
 
 @pytest.fixture(scope="session")
-def door() -> Callable[..., Answer]:
+def run_command() -> Callable[..., CommandResult]:
     """The command line."""
-    return call
+    return run_command_line
 
 
-def tensors(state: Mapping[str, Any]) -> dict[str, Tensor]:
+def copy_tensors(state: Mapping[str, Any]) -> dict[str, Tensor]:
     """Return a copy of the tensors of a state."""
     return {name: value.clone() for name, value in state.items() if isinstance(value, Tensor)}
 
 
-def read_again(state: Any) -> Any:
+def save_and_load(state: Any) -> Any:
     """Return what a checkpoint gives back, which is read without pickle."""
     file = io.BytesIO()
     torch.save(state, file)
@@ -155,36 +155,36 @@ def read_again(state: Any) -> Any:
     return torch.load(file, weights_only=True)
 
 
-def trained_tensors(run: Path) -> dict[str, Tensor]:
+def load_trained_tensors(run: Path) -> dict[str, Tensor]:
     """Return the tensors of a finished run."""
-    return tensors(torch.load(run / "checkpoint.pt", weights_only=True)["algorithm"])
+    return copy_tensors(torch.load(run / "checkpoint.pt", weights_only=True)["algorithm"])
 
 
-def differing(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> list[str]:
+def find_differing_tensors(first: Mapping[str, Tensor], second: Mapping[str, Tensor]) -> list[str]:
     """Return the names of the tensors that are not the same bit for bit."""
-    assert one.keys() == other.keys() and one
-    return [name for name, value in one.items() if not torch.equal(value, other[name])]
+    assert first.keys() == second.keys() and first
+    return [name for name, value in first.items() if not torch.equal(value, second[name])]
 
 
 @pytest.fixture(scope="session")
 def run_files() -> set[str]:
     """The files of a finished run, and no others."""
-    written = {"config.yaml", "metrics.csv", "report.json", "report.html", "checkpoint.pt"}
-    return written | {"predictions.parquet", "validation.parquet", ".checksums"}
+    tables = {"config.yaml", "metrics.csv", "report.json", "report.html", "checkpoint.pt"}
+    return tables | {"predictions.parquet", "validation.parquet", ".checksums"}
 
 
-def made(cls: type, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as arguments of a constructor: components that are given as ``{"name": ..., ...}`` are made."""
+def build_arguments(cls: type, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as arguments of a constructor: components given as ``{"name": ..., ...}`` are built."""
     arguments = dict(options)
     for argument, kind in get_inner_components(cls).items():
         if isinstance(arguments.get(argument), Mapping):
             inner = dict(arguments[argument])
-            of_component = import_component(kind, inner.pop("name"), get_component_kinds()[kind][1])
-            arguments[argument] = of_component(**made(of_component, inner))
+            component_class = import_component(kind, inner.pop("name"), get_component_kinds()[kind][1])
+            arguments[argument] = component_class(**build_arguments(component_class, inner))
     return arguments
 
 
-class Told(AttributeEstimator):
+class FixedAttributes(AttributeEstimator):
     """Says what it was told."""
 
     def __init__(self, attribute: Tensor) -> None:
@@ -198,7 +198,7 @@ class Told(AttributeEstimator):
         return "what it was told"
 
 
-class Fixed(nn.Module):
+class FixedLogits(nn.Module):
     """Answers with these logits, whatever it is shown."""
 
     def __init__(self, logits: Tensor) -> None:
@@ -210,12 +210,12 @@ class Fixed(nn.Module):
         return self.logits * self.scale
 
 
-def benchmark_script(name: str) -> ModuleType:
+def import_lab_script(name: str) -> ModuleType:
     """Import a script of ``lab/scripts/``."""
-    return module_of(Path(__file__).parents[1] / "lab" / "scripts" / f"{name}.py")
+    return import_file(Path(__file__).parents[1] / "lab" / "scripts" / f"{name}.py")
 
 
-def module_of(path: Path) -> ModuleType:
+def import_file(path: Path) -> ModuleType:
     """Import a file that lies in no package."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
@@ -226,38 +226,38 @@ def module_of(path: Path) -> ModuleType:
 
 
 @pytest.fixture
-def two_processes() -> Callable[[str, Path], None]:
+def run_two_processes() -> Callable[[str, Path], None]:
     """Run a program as two processes that may talk over gloo, with a folder and their rank as arguments."""
 
     def run(program: str, folder: Path) -> None:
         environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo"}
         with ExitStack() as stack:
             workers = [
-                stack.enter_context(Forked(program, str(folder), str(rank), environment=environment))
+                stack.enter_context(ForkedProgram(program, str(folder), str(rank), environment=environment))
                 for rank in range(2)
             ]
             for worker in workers:
-                assert worker.wait() == 0, worker.told
+                assert worker.wait() == 0, worker.output
 
     return run
 
 
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep what is made once in a folder of the test session, not in the user's."""
+def use_session_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep caches in a folder of the test session, not in the user's."""
     monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path_factory.getbasetemp() / "cache"))
 
 
 @pytest.fixture
-def owned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def foreign_import_marker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The file that the module ``foreign_module`` leaves when it is imported; it has a method and a network."""
     (tmp_path / "foreign_module.py").write_text(
         f"from pathlib import Path\nfrom logit_correction.methods.erm import ERM\n"
-        f"from logit_correction.networks.small import MLP\nPath({str(tmp_path / 'owned')!r}).touch()\n"
+        f"from logit_correction.networks.small import MLP\nPath({str(tmp_path / 'foreign_import_marker')!r}).touch()\n"
         "class TheirMethod(ERM):\n    pass\nclass TheirNetwork(MLP):\n    pass\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    yield tmp_path / "owned"
+    yield tmp_path / "foreign_import_marker"
     sys.modules.pop("foreign_module", None)
 
 

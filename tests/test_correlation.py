@@ -23,7 +23,7 @@ def draw_probabilities(rows: int, labels: int, seed: int = 0) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_kind_follows_from_the_table(kind: str) -> None:
+def test_kind_is_derived_from_the_table(kind: str) -> None:
     correlation = Correlation.from_table(KINDS[kind])
     assert correlation.kind == kind
     assert correlation.to_table() == KINDS[kind]
@@ -31,7 +31,7 @@ def test_kind_follows_from_the_table(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_posterior_equals_the_paper_s_sums(kind: str) -> None:
+def test_posterior_equals_the_sums_of_the_paper(kind: str) -> None:
     table = KINDS[kind]
     correlation = Correlation.from_table(table)
     probs = draw_probabilities(6, 3)

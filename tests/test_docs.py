@@ -35,7 +35,7 @@ def _name(page: Path) -> str:
     ],
     ids=_name,
 )
-def test_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_python_code_of_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     names: dict[str, object] = {"__name__": "page"}
     text = page.read_text()
@@ -54,7 +54,7 @@ def test_python_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("page", [*PAGES, *sorted((ROOT / "lab").rglob("*.md"))], ids=_name)
-def test_links_of_a_page_lead_to_files(page: Path) -> None:
+def test_links_of_page_lead_to_files(page: Path) -> None:
     text = re.sub(r"<!--.*?-->", "", page.read_text(), flags=re.DOTALL)
     targets = re.findall(r"\]\(([^)#:\s]+)(?:#[^)]*)?\)", text)
     # The gallery's pages are made when the site is built, which says if one is missing.
@@ -64,39 +64,39 @@ def test_links_of_a_page_lead_to_files(page: Path) -> None:
 
 
 @pytest.mark.parametrize("page", [*PAGES, ROOT / "SECURITY.md"], ids=_name)
-def test_files_that_a_page_names_are_there(page: Path) -> None:
-    named = re.findall(r"`((?:tests|examples|lab)/[\w./-]+\w)", page.read_text())
-    assert [name for name in named if not (ROOT / name).exists()] == []
+def test_files_named_on_page_exist(page: Path) -> None:
+    file_names = re.findall(r"`((?:tests|examples|lab)/[\w./-]+\w)", page.read_text())
+    assert [name for name in file_names if not (ROOT / name).exists()] == []
 
 
-def test_no_page_installs_from_an_index_that_lacks_the_package_or_shows_a_backslash_in_code() -> None:
+def test_pages_install_from_the_checkout_and_show_no_backslash_in_code() -> None:
     for page in [*SITE, ROOT / "README.md"]:
         lines = page.read_text().splitlines()
         assert [
-            one for one in lines if re.search(r"install .*'logit-correction\b", one) and "--no-index" not in one
+            line for line in lines if re.search(r"install .*'logit-correction\b", line) and "--no-index" not in line
         ] == []
-        assert [one for one in lines if re.search(r"`[^`|]*\\\|[^`]*`", one)] == []
+        assert [line for line in lines if re.search(r"`[^`|]*\\\|[^`]*`", line)] == []
 
 
-def test_every_command_has_a_section_of_its_own() -> None:
+def test_every_command_has_one_section() -> None:
     headings = re.findall(r"^## (\w+)$", (DOCS / "commands.md").read_text(), re.MULTILINE)
     assert headings == list(dict.fromkeys(headings)) and set(headings) == set(COMMANDS)
 
 
-def read_rows_of_section(heading: str) -> dict[str, list[str]]:
+def read_section_rows(heading: str) -> dict[str, list[str]]:
     """Return name -> cells of the first table under a heading of the page of parts."""
     section = (DOCS / "parts.md").read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
-    return {name: rest.split(" | ") for name, rest in re.findall(r"^\| `(\w+)` \| (.*) \|$", section, re.MULTILINE)}
+    return {name: cells.split(" | ") for name, cells in re.findall(r"^\| `(\w+)` \| (.*) \|$", section, re.MULTILINE)}
 
 
 @pytest.mark.parametrize(
-    ("heading", "known"), [("Methods", METHODS), ("Attribute estimators", ESTIMATORS), ("Views", VIEWS)]
+    ("heading", "parts"), [("Methods", METHODS), ("Attribute estimators", ESTIMATORS), ("Views", VIEWS)]
 )
-def test_each_part_has_a_row_and_each_row_a_part(heading: str, known: dict[str, Any]) -> None:
-    assert set(read_rows_of_section(heading)) == set(known)
+def test_parts_and_rows_of_the_parts_page_match(heading: str, parts: dict[str, Any]) -> None:
+    assert set(read_section_rows(heading)) == set(parts)
 
 
 @pytest.mark.parametrize("name", VIEWS)
-def test_the_row_of_a_view_says_what_it_looks_at(name: str) -> None:
-    looks_at, breadth = read_rows_of_section("Views")[name][:2]
+def test_row_of_a_view_repeats_its_description_and_breadth(name: str) -> None:
+    looks_at, breadth = read_section_rows("Views")[name][:2]
     assert (looks_at, breadth) == (VIEWS[name][1], str(import_component("view", name, VIEWS).breadth))

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[1]
 PAGES = sorted([ROOT / "README.md", ROOT / "lab" / "README.md", *(ROOT / "docs").rglob("*.md")])
 
 #: Options of other programs that the docs show.
-OTHERS = {
+OPTIONS_OF_OTHER_PROGRAMS = {
     *("extra", "system", "site", "no", "upgrade", "editable", "strict", "check"),
     *("index_url", "no_index", "find_links", "wheel_dir"),  # pip
     *("tag", "rm", "volume"),  # docker
@@ -44,7 +44,7 @@ COMPONENTS = {
 }
 
 
-def own_options() -> set[str]:
+def list_command_options() -> set[str]:
     """The options that the commands themselves define, and those of training."""
     functions = [load_command(name) for name in COMMANDS]
     flags = {name for function in functions for name in inspect.signature(function).parameters}
@@ -54,13 +54,15 @@ def own_options() -> set[str]:
 
 def list_options(kind: str) -> set[str]:
     """All options of all classes of a kind."""
-    known = get_component_kinds()[kind][1]
-    classes = [import_component(kind, one, known) for one in known] + [Splitting]  # whose options those of rows share
-    return {name for one in classes for name in inspect.signature(one).parameters}
+    classes_by_name = get_component_kinds()[kind][1]
+    classes = [import_component(kind, cls, classes_by_name) for cls in classes_by_name] + [
+        Splitting
+    ]  # whose options those of rows share
+    return {name for cls in classes for name in inspect.signature(cls).parameters}
 
 
-def exists(option: str, own: set[str]) -> bool:
-    if option in own or option in COMPONENTS or option in OTHERS:
+def is_option(option: str, command_options: set[str]) -> bool:
+    if option in command_options or option in COMPONENTS or option in OPTIONS_OF_OTHER_PROGRAMS:
         return True
     for head, kind in COMPONENTS.items():
         name = option.removeprefix(f"{head}.")
@@ -70,17 +72,17 @@ def exists(option: str, own: set[str]) -> bool:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_option_that_a_page_names_is_there(page: Path) -> None:
-    own = own_options()
+def test_options_named_on_page_exist(page: Path) -> None:
+    command_options = list_command_options()
     text = page.read_text()
-    named = {word.replace("-", "_") for word in OPTION.findall(SCRIPT.sub("", text))}
-    assert {option for option in named if not exists(option, own)} == set()
+    option_names = {word.replace("-", "_") for word in OPTION.findall(SCRIPT.sub("", text))}
+    assert {option for option in option_names if not is_option(option, command_options)} == set()
     for script, words in SCRIPT.findall(text):
         defined = (ROOT / "lab" / "scripts" / script).read_text()
         assert [option for option in OPTION.findall(words) if f'"--{option}"' not in defined] == []
 
 
-def test_one_page_names_every_environment_variable_that_is_read() -> None:
+def test_installation_page_names_every_environment_variable() -> None:
     sources = [path.read_text() for path in Path(logit_correction.__file__).parent.rglob("*.py")]
     pattern = r"environ(?:\.get|\.setdefault)?[\[(]\"([A-Z_]+)\""
     read = {name for text in sources for name in re.findall(pattern, text)}

@@ -20,9 +20,10 @@ from logit_correction.cli import main
 ROOT = Path(__file__).parents[1]
 EXAMPLES = ROOT / "examples" / "extensions"
 
-#: A section of CONTRIBUTING: the file, its room, the dict, where that is, and the line in it.
+#: A section of CONTRIBUTING: the file, its package, the dict, its file, and the line in it.
 SECTION = re.compile(
-    r"^\[`(?P<file>\w+\.py)`\]\(\S+\) goes to `(?P<room>\w+)/`, and into `(?P<dict>\w+)` in `(?P<place>\S+)`:\n\n"
+    r"^\[`(?P<file>\w+\.py)`\]\(\S+\) goes to `(?P<package>\w+)/`, "
+    r"and into `(?P<dict>\w+)` in `(?P<dict_file>\S+)`:\n\n"
     r"```text\n(?P<line>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )
@@ -32,7 +33,7 @@ SECTIONS = list(SECTION.finditer(CONTRIBUTING))
 SHORT = ("--epochs", "1", "--threads", "1", "--device", "cpu")
 
 
-def test_every_example_has_its_section() -> None:
+def test_every_example_has_a_section() -> None:
     assert {section["file"] for section in SECTIONS} == {path.name for path in EXAMPLES.glob("*.py")}
     assert len({section["dict"] for section in SECTIONS}) == len(SECTIONS) == 7
 
@@ -53,24 +54,22 @@ def test_every_example_has_its_section() -> None:
     ],
     ids=["source, method and selection rule", "network, mixing and estimator", "view"],
 )
-def test_examples_train_by_their_dotted_paths(
-    words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_examples_train_by_dotted_path(words: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(EXAMPLES))
     assert main(["train", *words, *SHORT, "--out", str(tmp_path / "run")]) == 0
 
 
 @pytest.mark.slow
-def test_one_file_and_one_line_make_a_part_of_the_package(tmp_path: Path) -> None:
+def test_one_file_and_one_line_add_a_part_to_the_package(tmp_path: Path) -> None:
     package = tmp_path / "logit_correction"
     shutil.copytree(Path(logit_correction.__file__).parent, package, ignore=shutil.ignore_patterns("__pycache__"))
     for section in SECTIONS:
-        shutil.copy(EXAMPLES / section["file"], package / section["room"])
-        names = package / section["place"]
-        text, found = re.subn(
+        shutil.copy(EXAMPLES / section["file"], package / section["package"])
+        names = package / section["dict_file"]
+        text, num_replacements = re.subn(
             rf"^({section['dict']}\b.* = {{\n)", rf"\g<1>    {section['line']}", names.read_text(), flags=re.MULTILINE
         )
-        assert found == 1
+        assert num_replacements == 1
         names.write_text(text)
     candidate, function, kind = re.findall(
         r"^```text\n(def _minutes.*?|\"times\": .*?|\"Early\": \"what.*?)^```$", CONTRIBUTING, re.MULTILINE | re.DOTALL
@@ -105,26 +104,26 @@ def test_one_file_and_one_line_make_a_part_of_the_package(tmp_path: Path) -> Non
     ]
     # One process, for its start takes longer than all of them.
     program = f"from logit_correction.cli import main\nassert not any(map(main, {commands!r}))"
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", program],
         capture_output=True,
         text=True,
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(tmp_path)},
     )
-    assert done.returncode == 0, done.stderr
-    listed = done.stdout
+    assert process.returncode == 0, process.stderr
+    output = process.stdout
     for section in SECTIONS:
         name, line = re.findall(r'"([^"]+)"', section["line"])[::2]
-        assert section["dict"] == "MIXING" or re.search(rf"^  {name} +{re.escape(line)}$", listed, re.MULTILINE)
+        assert section["dict"] == "MIXING" or re.search(rf"^  {name} +{re.escape(line)}$", output, re.MULTILINE)
     assert "LC by Early" in (tmp_path / "audit" / "audit.json").read_text()
-    read = json.loads((tmp_path / "times" / "report.json").read_text())["data"]["preparation"]
-    assert [column["kind"] for column in read["columns"]] == ["times", "names"]
-    written = [json.loads((tmp_path / run / "report.json").read_text())["test"] for run in ("lc", "focal")]
-    assert all(one["groups"][0]["half"] == 0.5 for one in written)
-    errors = [one["error"] for one in written]
-    assert errors == pytest.approx([1 - one["average"] for one in written])
-    assert len(re.findall(r"\bError\b", listed)) == 4  # a heading of each console table
+    preparation = json.loads((tmp_path / "times" / "report.json").read_text())["data"]["preparation"]
+    assert [column["kind"] for column in preparation["columns"]] == ["times", "names"]
+    test_reports = [json.loads((tmp_path / run / "report.json").read_text())["test"] for run in ("lc", "focal")]
+    assert all(test_report["groups"][0]["half"] == 0.5 for test_report in test_reports)
+    errors = [test_report["error"] for test_report in test_reports]
+    assert errors == pytest.approx([1 - test_report["average"] for test_report in test_reports])
+    assert len(re.findall(r"\bError\b", output)) == 4  # a heading of each console table
     page = (tmp_path / "both.html").read_text()
     assert "<b>Error rate</b>: rows that are wrong" in page and "Error rate: " in page.split("<table")[0]
     assert f'class="num best" data-name="Error rate">{100 * min(errors):.1f}<' in page  # the smallest error

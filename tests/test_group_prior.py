@@ -18,7 +18,7 @@ from logit_correction.losses import GroupPrior
 
 ESTIMATORS = ("cell", "joint", "algorithm-1")
 AVERAGINGS = ("moving", "batch", "dataset")
-BOTH = list(itertools.product(ESTIMATORS, AVERAGINGS))
+KINDS = list(itertools.product(ESTIMATORS, AVERAGINGS))
 PUBLISHED = [("published", averaging) for averaging in ("moving", "moving-rows", "batch", "dataset")]
 Rows = tuple[Tensor, Tensor, Tensor]
 
@@ -48,26 +48,26 @@ class ReferencePrior:
 
     def values(self, batch: Rows) -> dict[tuple[int, int], list[float]]:
         """For each cell the values whose mean is its estimate."""
-        values: dict[tuple[int, int], list[float]] = {cell: [] for cell in self.cells}
-        for y, posterior, own in zip(*(part.tolist() for part in batch), strict=True):
+        cell_values: dict[tuple[int, int], list[float]] = {cell: [] for cell in self.cells}
+        for y, posterior, label_probability in zip(*(part.tolist() for part in batch), strict=True):
             greatest = posterior.index(max(posterior))
             if self.estimator == "cell":
-                values[y, greatest].append(own)
+                cell_values[y, greatest].append(label_probability)
             elif self.estimator == "algorithm-1":
-                values[y, greatest].append(posterior[greatest])
+                cell_values[y, greatest].append(posterior[greatest])
             else:
                 for cell in self.cells:
-                    values[cell].append(posterior[cell[1]] if cell[0] == y else 0.0)
-        return values
+                    cell_values[cell].append(posterior[cell[1]] if cell[0] == y else 0.0)
+        return cell_values
 
     def update(self, batch: Rows) -> None:
         if self.averaging == "batch":
             self.table = dict.fromkeys(self.cells, self.start)
-        for cell, values in self.values(batch).items():
-            self.epoch[cell] += values
-            if not values or self.averaging == "dataset":
+        for cell, cell_values in self.values(batch).items():
+            self.epoch[cell] += cell_values
+            if not cell_values or self.averaging == "dataset":
                 continue
-            mean = sum(values) / len(values)
+            mean = sum(cell_values) / len(cell_values)
             if self.averaging == "moving" and cell in self.visited:
                 mean = self.momentum * self.table[cell] + (1 - self.momentum) * mean
             self.table[cell] = mean
@@ -75,7 +75,9 @@ class ReferencePrior:
 
     def end_epoch(self) -> None:
         if self.averaging == "dataset":
-            self.table |= {cell: sum(values) / len(values) for cell, values in self.epoch.items() if values}
+            self.table |= {
+                cell: sum(cell_values) / len(cell_values) for cell, cell_values in self.epoch.items() if cell_values
+            }
         self.epoch = {cell: [] for cell in self.cells}
 
     def tensor(self) -> Tensor:
@@ -85,11 +87,11 @@ class ReferencePrior:
 @settings(max_examples=40)
 @given(
     seed=st.integers(0, 2**32 - 1),
-    kind=st.sampled_from(BOTH),
+    kind=st.sampled_from(KINDS),
     shape=st.sampled_from([(3, 3), (2, 4), (4, 2)]),
     precision=st.sampled_from([torch.float32, torch.float64]),
 )
-def test_every_estimator_and_averaging_equals_plain_python(
+def test_group_prior_equals_reference_for_every_estimator_and_averaging(
     seed: int, kind: tuple[Any, Any], shape: tuple[int, int], precision: torch.dtype
 ) -> None:
     prior = GroupPrior(*shape, estimator=kind[0], averaging=kind[1], momentum=0.7).to(precision)
@@ -127,16 +129,18 @@ dist.destroy_process_group()
 
 
 @pytest.mark.slow
-def test_two_processes_hold_the_prior_of_the_whole_batch(
-    two_processes: Callable[[str, Path], None], tmp_path: Path
+def test_group_prior_of_two_processes_is_that_of_the_whole_batch(
+    run_two_processes: Callable[[str, Path], None], tmp_path: Path
 ) -> None:
     batches = [draw_batch(step, 12, 3, 4) for step in range(3)]
-    for rank, own in enumerate((slice(None, 4), slice(4, None))):  # unequal: averaging before adding up would show
-        share = [[part[own] for part in batch] for batch in batches]
-        torch.save((share, BOTH + PUBLISHED), tmp_path / f"work_{rank}.pt")
-    two_processes(WORKER, tmp_path)
+    for rank, rank_rows in enumerate(
+        (slice(None, 4), slice(4, None))
+    ):  # unequal: averaging before adding up would show
+        share = [[part[rank_rows] for part in batch] for batch in batches]
+        torch.save((share, KINDS + PUBLISHED), tmp_path / f"work_{rank}.pt")
+    run_two_processes(WORKER, tmp_path)
     ranks = [torch.load(tmp_path / f"tables_{rank}.pt", weights_only=True) for rank in range(2)]
-    for estimator, averaging in BOTH + PUBLISHED:
+    for estimator, averaging in KINDS + PUBLISHED:
         prior = GroupPrior(3, 4, estimator=estimator, averaging=averaging).double()  # type: ignore[arg-type]
         for batch in batches:
             prior.update(*batch)
@@ -147,36 +151,38 @@ def test_two_processes_hold_the_prior_of_the_whole_batch(
 
 
 @pytest.mark.parametrize("averaging", ["fixed", "moving"])
-def test_log_prior_is_the_logarithm_of_the_prior(averaging: Any) -> None:
-    def expected(prior: GroupPrior, attribute: Tensor) -> Tensor:
+def test_log_for_attribute_is_the_logarithm_of_the_prior(averaging: Any) -> None:
+    def compute_expected(prior: GroupPrior, attribute: Tensor) -> Tensor:
         return shift_log_prior(prior.log(prior.for_attribute(attribute)))
 
     attribute = torch.tensor([1, -1, 0, 1])
     prior, other = (GroupPrior(2, 2, averaging=averaging, floor=0.0) for _ in range(2))
     assert torch.equal(prior.log_for_attribute(attribute), torch.zeros(4, 2))
     prior.set_table(torch.tensor([[0.5, 0.0], [0.25, 0.25]]))
-    found = prior.log_for_attribute(attribute)
-    assert torch.equal(found, expected(prior, attribute)) and found[0].tolist() == [-30.0, 0.0]
+    log_prior = prior.log_for_attribute(attribute)
+    assert torch.equal(log_prior, compute_expected(prior, attribute)) and log_prior[0].tolist() == [-30.0, 0.0]
     assert torch.equal(prior.for_attribute(attribute)[1], torch.full((2,), 0.25))  # of an unknown attribute
     other.load_state_dict(prior.state_dict())
-    assert torch.equal(other.log_for_attribute(attribute), found)
+    assert torch.equal(other.log_for_attribute(attribute), log_prior)
     prior.resize(3)
-    assert torch.equal(prior.log_for_attribute(attribute + 1), expected(prior, attribute + 1))
+    assert torch.equal(prior.log_for_attribute(attribute + 1), compute_expected(prior, attribute + 1))
     for wrong in (-2, 3):
         with pytest.raises(ValueError, match="attribute must lie in -1"):
             prior.log_for_attribute(torch.tensor([0, wrong]))
 
 
 @pytest.mark.parametrize(("estimator", "averaging"), [*itertools.product(["joint"], AVERAGINGS), *PUBLISHED])
-def test_a_prior_resumed_from_its_state_gives_the_same_values(estimator: Any, averaging: Any, tmp_path: Path) -> None:
-    whole = GroupPrior(3, 4, estimator=estimator, averaging=averaging)
+def test_group_prior_loaded_from_its_state_continues_with_the_same_values(
+    estimator: Any, averaging: Any, tmp_path: Path
+) -> None:
+    uninterrupted = GroupPrior(3, 4, estimator=estimator, averaging=averaging)
     resumed = GroupPrior(3, 2, estimator=estimator, averaging=averaging)
     for step in range(3):
-        whole.update(*draw_batch(step, 6, 3, 4))
-    torch.save(whole.state_dict(), tmp_path / "state.pt")
+        uninterrupted.update(*draw_batch(step, 6, 3, 4))
+    torch.save(uninterrupted.state_dict(), tmp_path / "state.pt")
     resumed.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
-    for prior in (whole, resumed):
+    for prior in (uninterrupted, resumed):
         prior.update(*draw_batch(9, 6, 3, 4))
         prior.end_epoch()
-    for name, value in whole.state_dict().items():
+    for name, value in uninterrupted.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[name]), name

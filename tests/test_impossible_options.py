@@ -38,6 +38,6 @@ CASES: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("part", "options", "words"), CASES)
-def test_an_impossible_option_is_named(part: Callable[..., Any], options: dict[str, Any], words: str) -> None:
+def test_impossible_option_is_refused_by_name(part: Callable[..., Any], options: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
         part(**options)

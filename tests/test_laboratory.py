@@ -16,8 +16,8 @@ assert main(["benchmark", "list"]) == 2 and main(["preview", "--data", "Planted"
 """
 
 
-def test_parts_of_the_laboratory_name_it_when_it_is_not_installed() -> None:
-    done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
-    benchmark, planted = done.stderr.splitlines()
+def test_parts_of_the_laboratory_name_the_package_to_install() -> None:
+    process = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, check=True)
+    benchmark, planted = process.stderr.splitlines()
     assert "`benchmark` is a command of the laboratory: install it by `pip install" in benchmark and "lab`" in benchmark
     assert "--data Planted is not a folder, file or data source" in planted and "laboratory: `pip install" in planted

@@ -1,4 +1,4 @@
-"""The library stands without the search that is built upon it."""
+"""The library works without the search that is built upon it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import pytest
 
 import logit_correction
 
-from .forked import Forked
+from .forked_programs import ForkedProgram
 
 SOURCE = Path(logit_correction.__file__).parent
 
-#: Floors of rooms from the roof down, whose imports import-linter checks.
+#: Packages of each layer from the highest down, whose imports import-linter checks.
 PROJECT = (Path(__file__).parents[1] / "pyproject.toml").read_text(encoding="utf-8")
 LAYERS = re.findall(r"^layers = \[(.*?)^\]", PROJECT, re.DOTALL | re.MULTILINE)[0].strip().splitlines()
-FLOORS = [re.findall(r"\w+", floor) for floor in LAYERS[1:]]
+LAYER_PACKAGES = [re.findall(r"\w+", floor) for floor in LAYERS[1:]]
 LIBRARY = ["training", "evaluation", "methods", "attributes", "data", "views", "networks", "functional"]
 
 WITHOUT = """
@@ -30,8 +30,8 @@ class Blocked:
 assert not [name for name in sys.modules if name.startswith("logit_correction.shortcuts")]
 sys.meta_path.insert(0, Blocked())
 import logit_correction
-for room in sys.argv[1:]:
-    package = importlib.import_module(f"logit_correction.{room}")
+for name in sys.argv[1:]:
+    package = importlib.import_module(f"logit_correction.{name}")
     for module in pkgutil.iter_modules(getattr(package, "__path__", []), package.__name__ + "."):
         importlib.import_module(module.name)
 from logit_correction import train
@@ -41,20 +41,22 @@ assert run.report.method == "LC"
 
 
 @pytest.mark.slow
-def test_the_library_trains_without_the_search() -> None:
-    with Forked(WITHOUT, *LIBRARY) as process:
-        assert process.wait() == 0, process.told
+def test_library_trains_without_the_search() -> None:
+    with ForkedProgram(WITHOUT, *LIBRARY) as process:
+        assert process.wait() == 0, process.output
 
 
-@pytest.mark.parametrize("room", [room for floor in FLOORS for room in floor])
-def test_no_package_names_one_above_it(room: str) -> None:
-    own = next(number for number, floor in enumerate(FLOORS) if room in floor)
-    above = [name for floor in FLOORS[:own] for name in floor]
-    files = [SOURCE / f"{room}.py"] if (SOURCE / f"{room}.py").is_file() else sorted((SOURCE / room).rglob("*.py"))
-    named = {
+@pytest.mark.parametrize("package", [package for layer in LAYER_PACKAGES for package in layer])
+def test_package_names_no_package_of_a_higher_layer(package: str) -> None:
+    layer_number = next(number for number, layer in enumerate(LAYER_PACKAGES) if package in layer)
+    above = [name for layer in LAYER_PACKAGES[:layer_number] for name in layer]
+    files = (
+        [SOURCE / f"{package}.py"] if (SOURCE / f"{package}.py").is_file() else sorted((SOURCE / package).rglob("*.py"))
+    )
+    violations = {
         f"{file.relative_to(SOURCE)}: {name}"
         for file in files
         for name in above
         if re.search(rf"logit_correction\.{name}\b", file.read_text(encoding="utf-8"))
     }
-    assert files and not named
+    assert files and not violations

@@ -24,7 +24,9 @@ def draw_rows(count: int = 40) -> tuple[Tensor, Tensor, Tensor]:
     return logits, label, torch.randint(-1, 3, (count,), generator=generator)
 
 
-def compute_reference_loss(logits: Tensor, label: Tensor, attribute: Tensor, counts: Tensor, strength: float) -> float:
+def reference_corrected_loss(
+    logits: Tensor, label: Tensor, attribute: Tensor, counts: Tensor, strength: float
+) -> float:
     """-log of softmax(logits + strength log P(., a))_y, row by row in float64; unknown rows are not corrected."""
     total = 0.0
     for row, y, a in zip(logits.double().tolist(), label.tolist(), attribute.tolist(), strict=True):
@@ -38,26 +40,26 @@ def compute_reference_loss(logits: Tensor, label: Tensor, attribute: Tensor, cou
 
 @pytest.mark.parametrize("strength", [1.0, 0.5, 0.0])
 @pytest.mark.parametrize("form", ["counts", "prior"])
-def test_the_loss_is_the_corrected_cross_entropy(form: str, strength: float) -> None:
+def test_loss_equals_reference_corrected_cross_entropy(form: str, strength: float) -> None:
     prior = GroupPrior(2, 3, averaging="fixed", floor=0.0)
     prior.set_table(COUNTS / COUNTS.sum())
     loss = LogitCorrectedLoss(COUNTS if form == "counts" else prior, strength)
-    found = loss(*draw_rows())
-    assert float(found) == pytest.approx(compute_reference_loss(*draw_rows(), COUNTS, strength), rel=1e-5)
+    actual = loss(*draw_rows())
+    assert float(actual) == pytest.approx(reference_corrected_loss(*draw_rows(), COUNTS, strength), rel=1e-5)
 
 
-def test_the_loss_uses_a_prior_that_is_updated() -> None:
+def test_loss_uses_a_prior_that_is_updated() -> None:
     prior = GroupPrior(2, 3)
     loss = LogitCorrectedLoss(prior)
     before = loss(*draw_rows())
     prior.set_table(COUNTS / COUNTS.sum())
     assert not torch.equal(loss(*draw_rows()), before)
-    expected = compute_reference_loss(*draw_rows(), COUNTS / COUNTS.sum() + prior.floor, 1.0)
+    expected = reference_corrected_loss(*draw_rows(), COUNTS / COUNTS.sum() + prior.floor, 1.0)
     assert float(loss(*draw_rows())) == pytest.approx(expected, rel=1e-4)
 
 
 @pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
-def test_labels_are_smoothed_in_proportion_to_the_prior(reduction: Any) -> None:
+def test_label_smoothing_is_proportional_to_the_prior(reduction: Any) -> None:
     logits, label, attribute = draw_rows()
     loss = LogitCorrectedLoss(COUNTS, reduction=reduction, label_smoothing=0.1)
     table = torch.cat([COUNTS, torch.ones(2, 1)], dim=1).double()  # of an unknown attribute all labels are alike
@@ -75,7 +77,7 @@ def test_labels_are_smoothed_in_proportion_to_the_prior(reduction: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [torch.uint8, torch.int16, torch.int64])
-def test_attributes_may_have_any_integer_type_and_no_other(kind: torch.dtype) -> None:
+def test_attributes_of_any_integer_type_are_accepted_and_others_refused(kind: torch.dtype) -> None:
     loss = LogitCorrectedLoss(torch.tensor([[45.0, 5.0], [5.0, 45.0]]))
     logits = torch.zeros(3, 2)
     label = torch.tensor([0, 0, 1])

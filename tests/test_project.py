@@ -18,20 +18,20 @@ def parse_version(text: str) -> tuple[int, ...]:
 
 
 @pytest.fixture
-def admitted() -> list[str]:
+def python_versions() -> list[str]:
     """The versions of Python of the classifiers, in rising order."""
     return sorted(re.findall(r'"Programming Language :: Python :: (3\.\d+)"', PROJECT), key=parse_version)
 
 
-def test_the_versions_of_python_go_from_the_one_required_without_a_gap(admitted: list[str]) -> None:
+def test_classifiers_list_python_versions_from_the_required_one_without_a_gap(python_versions: list[str]) -> None:
     (oldest,) = re.findall(r'^requires-python = ">=([\d.]+)"', PROJECT, re.MULTILINE)
     first = parse_version(oldest)[1]
-    assert admitted == [f"3.{minor}" for minor in range(first, first + len(admitted))]
+    assert python_versions == [f"3.{minor}" for minor in range(first, first + len(python_versions))]
 
 
-def test_the_workflow_runs_everything_on_the_oldest_and_the_newest_python(admitted: list[str]) -> None:
+def test_workflow_runs_on_the_oldest_and_the_newest_python(python_versions: list[str]) -> None:
     job = yaml.safe_load(WORKFLOW.read_text(encoding="utf-8"))["jobs"]["run"]
-    assert job["strategy"]["matrix"]["python"] == [admitted[0], admitted[-1]]
+    assert job["strategy"]["matrix"]["python"] == [python_versions[0], python_versions[-1]]
     commands = [step["run"] for step in job["steps"] if "run" in step]
     assert commands == [".ci/run"] and (ROOT / ".ci" / "run").stat().st_mode & 0o100
     (setup,) = [step for step in job["steps"] if step.get("uses", "").startswith("actions/setup-python@")]

@@ -13,20 +13,20 @@ from hypothesis import strategies as st
 
 from logit_correction.functional import logit_corrected_cross_entropy
 
-from .conftest import module_of
+from .conftest import import_file
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "proposition_1.py"
 
 
 def test_lc_minimiser_is_the_balanced_bayes_rule_and_cross_entropy_is_not() -> None:
-    bayes, corrected, plain = module_of(EXAMPLE).solve().values()
+    bayes, corrected, plain = import_file(EXAMPLE).solve().values()
     assert torch.equal(corrected[0], bayes[0])
     assert (plain[0] == bayes[0]).double().mean() < 0.9
     assert plain[1].mean() < bayes[1].mean() - 0.1  # group-balanced accuracy
     assert plain[1].min() < bayes[1].min() - 0.3  # worst group
 
 
-def test_the_example_prints_without_a_file_and_draws_into_one(
+def test_example_prints_without_a_file_and_draws_into_a_given_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for words in ([], [str(tmp_path / "figure.png")]):
@@ -51,9 +51,9 @@ def draw_problem(seed: int, labels: int, attributes: int, values: int) -> tuple[
 def test_closed_form_minimiser_has_zero_gradient_and_greatest_group_balanced_accuracy(
     seed: int, labels: int, attributes: int
 ) -> None:
-    given_group, prior = draw_problem(seed, labels, attributes, values=5)
-    owner = torch.arange(len(given_group)) % attributes
-    mass = (given_group * prior).sum(dim=2)  # P(x, y)
+    input_given_group, prior = draw_problem(seed, labels, attributes, values=5)
+    owner = torch.arange(len(input_given_group)) % attributes
+    mass = (input_given_group * prior).sum(dim=2)  # P(x, y)
     # Free logits for each x: the loss is convex, so a zero gradient marks its minimum.
     logits = (mass.log() - prior.log()[:, owner].T).requires_grad_()
     loss = torch.zeros((), dtype=torch.float64)
@@ -63,6 +63,6 @@ def test_closed_form_minimiser_has_zero_gradient_and_greatest_group_balanced_acc
     loss.backward()
     assert logits.grad is not None and logits.grad.abs().max() < 1e-12
 
-    balanced = given_group.sum(dim=2)  # group-balanced accuracy adds up P(x | y, a) over what is predicted y
+    balanced = input_given_group.sum(dim=2)  # group-balanced accuracy adds up P(x | y, a) over what is predicted y
     reached = balanced.gather(1, logits.argmax(dim=1, keepdim=True)).sum()
     torch.testing.assert_close(reached, balanced.amax(dim=1).sum())

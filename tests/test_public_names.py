@@ -21,20 +21,20 @@ from logit_correction.views import VIEWS
 
 
 @pytest.mark.parametrize("name", sorted(set(logit_correction.__all__) - {"__version__"}))
-def test_every_public_name_is_there_and_documented(name: str) -> None:
-    found = getattr(logit_correction, name)
-    assert inspect.getdoc(found)
+def test_every_public_name_exists_and_is_documented(name: str) -> None:
+    public_object = getattr(logit_correction, name)
+    assert inspect.getdoc(public_object)
     assert name in dir(logit_correction)
 
 
-def test_the_old_name_of_a_class_still_works_for_one_version() -> None:
+def test_old_name_of_a_class_warns_and_works() -> None:
     with pytest.warns(DeprecationWarning, match="Estimate is now called BatchEstimate"):
         assert logit_correction.Estimate is logit_correction.BatchEstimate
 
 
-def test_every_listed_name_leads_to_something() -> None:
-    for known in (METHODS, ESTIMATORS, PRIORS, MIXING, SOURCES, NETWORKS, VIEWS):
-        for path, line in known.values():
+def test_every_registered_name_is_importable() -> None:
+    for registry in (METHODS, ESTIMATORS, PRIORS, MIXING, SOURCES, NETWORKS, VIEWS):
+        for path, line in registry.values():
             module, _, attribute = path.rpartition(".")
             assert callable(getattr(importlib.import_module(module), attribute)) and line and "\n" not in line
     files = {path.stem for path in (Path(logit_correction.__file__).parent / "presets").glob("*.yaml")}

@@ -25,7 +25,7 @@ def write_and_read(texts: list[str], file: Path) -> pd.DataFrame:
 
 @settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(TEXTS)
-def test_no_cell_is_a_formula_with_any_separator_and_all_texts_are_read_back(tmp_path: Path, texts: list[str]) -> None:
+def test_no_cell_is_a_formula_at_any_separator_and_texts_are_read_back(tmp_path: Path, texts: list[str]) -> None:
     file = tmp_path / "sheet.csv"
     table = write_and_read(texts, file)
     assert table["text"].tolist() == texts == table["kind"].tolist() and set(table["number"]) == {"-1.5"}
@@ -47,18 +47,18 @@ def test_no_cell_is_a_formula_with_any_separator_and_all_texts_are_read_back(tmp
         ("\t=1", "'\t'=1"),
     ],
 )
-def test_formulas_at_the_start_and_behind_a_separator(tmp_path: Path, text: str, cell: str) -> None:
+def test_formulas_are_escaped_at_the_start_and_after_a_separator(tmp_path: Path, text: str, cell: str) -> None:
     assert write_and_read([text], tmp_path / "sheet.csv")["text"].tolist() == [text]
     assert pd.read_csv(tmp_path / "sheet.csv")["text"].tolist() == [cell]
 
 
-def test_numbers_and_other_texts_stay_as_they_are(tmp_path: Path) -> None:
+def test_numbers_and_other_texts_are_not_escaped(tmp_path: Path) -> None:
     texts = ["-3.5", "+1e-5", "-1,000", "a-b", "yes = no", "it's; fine"]
     assert write_and_read(texts, tmp_path / "sheet.csv")["text"].tolist() == texts
     assert pd.read_csv(tmp_path / "sheet.csv", dtype=str)["text"].tolist() == texts
 
 
-def test_a_heading_that_would_be_a_formula(tmp_path: Path) -> None:
+def test_heading_that_would_be_a_formula_is_escaped(tmp_path: Path) -> None:
     write_spreadsheet_csv(pd.DataFrame({"=1+1": [1]}), tmp_path / "sheet.csv")
     assert (tmp_path / "sheet.csv").read_text().startswith("'=1+1")
     assert list(unescape_spreadsheet_texts(pd.read_csv(tmp_path / "sheet.csv"))) == ["=1+1"]

@@ -13,16 +13,16 @@ import pytest
 import yaml
 
 from tests.conftest import (  # noqa: F401
-    door,
+    import_file,
     make_table,
-    module_of,
-    own_cache,
+    run_command,
     run_files,
+    run_two_processes,
     sites,
     tiny_bert,
-    two_processes,
+    use_session_cache,
 )
-from tests.forked import Forked
+from tests.forked_programs import ForkedProgram
 
 DATA = Path(os.environ.get("LOGIT_CORRECTION_DATA", "nowhere"))
 
@@ -57,7 +57,7 @@ GRID = {
 @pytest.fixture(scope="session")
 def layouts() -> ModuleType:
     """The module that writes small data sets in the published layouts."""
-    return module_of(Path(__file__).with_name("layouts.py"))
+    return import_file(Path(__file__).with_name("layouts.py"))
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def write_grid(tmp_path: Path) -> Callable[..., Path]:
 
 
 @pytest.fixture
-def start() -> Iterator[Callable[..., Forked]]:
+def start() -> Iterator[Callable[..., ForkedProgram]]:
     """Start ``benchmark`` in a process of its own; what is left of it is killed in the end."""
     with ExitStack() as stack:
-        yield lambda *words: stack.enter_context(Forked(PROGRAM, *map(str, words)))
+        yield lambda *words: stack.enter_context(ForkedProgram(PROGRAM, *map(str, words)))

@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 import torch
 
-from tests.conftest import benchmark_script
+from tests.conftest import import_lab_script
 
-FAMILIES = benchmark_script("evidence_shortcuts").FAMILIES
-cases = benchmark_script("evidence_cases")
+FAMILIES = import_lab_script("evidence_shortcuts").FAMILIES
+cases = import_lab_script("evidence_cases")
 Case = cases.Case
 PlantedShortcut = cases.PlantedShortcut
 build_case = cases.build_case

@@ -21,7 +21,7 @@ from logit_correction_lab.grid import Benchmark, read_grid
 from logit_correction_lab.monitor import SELECTIONS
 from logit_correction_lab.results import MACHINE_COLUMNS, build_history_table, build_results_table
 from logit_correction_lab.tables import write_results
-from tests.reading import Run, check_figures
+from tests.page_reading import Run, check_figures
 
 from .conftest import GRID
 
@@ -86,17 +86,17 @@ def check_page(out: Path) -> None:
 
 def wait_for(sign: Any, process: Any) -> None:
     while not sign():
-        assert process.poll() is None, process.told
+        assert process.poll() is None, process.output
         time.sleep(0.02)
 
 
 def test_benchmark_trains_each_run_once_and_writes_its_results(
-    door: Any, write_grid: Any, tmp_path: Path, run_files: set[str]
+    run_command: Any, write_grid: Any, tmp_path: Path, run_files: set[str]
 ) -> None:
     common = {**GRID["common"], "watch": ["test"]}
     path = write_grid(seeds=1, common=common)
     out = tmp_path / "out"
-    outcome = door("benchmark", path, "--out", out)
+    outcome = run_command("benchmark", path, "--out", out)
     assert outcome.status == 0 and "mine: 2 runs, 0 finished before" in outcome.err, outcome.err
     assert outcome.err.count("done in") == 2 and f"page: {out / 'report.html'}" in outcome.out
     assert "corrected" in outcome.out and "| corrected" not in outcome.out  # a table, not Markdown
@@ -125,18 +125,18 @@ def test_benchmark_trains_each_run_once_and_writes_its_results(
     check_page(out)
     before = read_report_times(out)
     content = {name: (out / name).read_bytes() for name in written}
-    again = door("benchmark", path, "--out", out)
+    again = run_command("benchmark", path, "--out", out)
     assert again.status == 0 and "2 runs, 2 finished before" in again.err
     assert read_report_times(out) == before and {name: (out / name).read_bytes() for name in written} == content
     table = read_table(out)
     lost, kept = sorted(before)
     assert {"row", "column", "seed", "selection", "average", "group_balanced", "worst_group"} <= set(table)
     shutil.rmtree(lost.parent)  # as if it had been killed before that run
-    assert door("benchmark", path, "--out", out).status == 0 and read_report_times(out)[kept] == before[kept]
+    assert run_command("benchmark", path, "--out", out).status == 0 and read_report_times(out)[kept] == before[kept]
     pd.testing.assert_frame_equal(read_table(out), table)
     before = read_report_times(out)
     write_grid(seeds=1, common={**ENDLESS, "epochs": 3, "batch_size": 256})
-    outcome = door("benchmark", path, "--out", out)
+    outcome = run_command("benchmark", path, "--out", out)
     assert outcome.status == 2 and "epochs = 2, not 3" in outcome.err and read_report_times(out) == before
 
 
@@ -156,7 +156,7 @@ def test_a_grid_killed_at_random_moments_has_the_same_table(start: Any, write_gr
         process.wait()
     kept = read_report_times(out)
     process = start(grid, "--jobs", 2, "--out", out)
-    assert process.wait() == 0, process.told
+    assert process.wait() == 0, process.output
     assert all(read_report_times(out)[path] == when for path, when in kept.items())
     pd.testing.assert_frame_equal(read_table(out), train_without_interruption(read_grid(str(grid)), tmp_path / "whole"))
     assert {path.name for path in out.rglob(".*")} == {CHECKSUMS_FILE} and not list(out.rglob("*.log"))
@@ -169,9 +169,9 @@ def test_two_processes_share_a_grid_and_continue_after_one_is_killed(
     path = write_grid()
     out = tmp_path / "out"
     both = [start(path, "--out", out) for _ in range(2)]
-    assert [process.wait() for process in both] == [0, 0], [process.told for process in both]
+    assert [process.wait() for process in both] == [0, 0], [process.output for process in both]
     for cell in read_grid(str(path)).make_cells(out):  # no run was lost, none was run twice
-        assert sum(process.told.count(f"{cell}: done in") for process in both) == 1
+        assert sum(process.output.count(f"{cell}: done in") for process in both) == 1
     path = write_grid("endless.yaml", common=ENDLESS)
     out = tmp_path / "endless"
     process = start(path, "--jobs", 2, "--out", out)
@@ -198,13 +198,15 @@ def test_sigterm_saves_the_run_under_way_and_starts_no_other(write_grid: Any, st
     wait_for(lambda: log.is_file() and "step" in log.read_text(), process)
     process.send_signal(signal.SIGTERM)
     assert process.wait() == 130
-    assert f"stopped; continue with: logit-correction benchmark {path} --out {out}" in process.told
+    assert f"stopped; continue with: logit-correction benchmark {path} --out {out}" in process.output
     assert {file.name for file in folder.iterdir()} - {SELECTIONS} == {"config.yaml", "resume.pt"}
     assert not (out / "corrected" / "5" / "seed-0").exists() and (out / "table.md").is_file()
 
 
 @pytest.mark.slow
-def test_failed_and_killed_runs_are_reported_and_the_others_finish(door: Any, write_grid: Any, tmp_path: Path) -> None:
+def test_failed_and_killed_runs_are_reported_and_the_others_finish(
+    run_command: Any, write_grid: Any, tmp_path: Path
+) -> None:
     rows = {
         "plain": {"method": {"name": "ERM"}},
         "broken": {"method": {"name": "my_parts.Breaking", "at_step": 2}},
@@ -214,12 +216,12 @@ def test_failed_and_killed_runs_are_reported_and_the_others_finish(door: Any, wr
     out = tmp_path / "out"
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("STOP", "SIGKILL:3")
-        outcome = door("benchmark", path, "--jobs", 2, "--out", out)
+        outcome = run_command("benchmark", path, "--jobs", 2, "--out", out)
     assert outcome.status == 1
     broken, killed = (out / row / "5" / "seed-0.log" for row in ("broken", "killed"))
     assert f"killed, 5 %, seed 0: FAILED, see {killed}" in outcome.err
     assert "error: its process was killed" in killed.read_text()
-    again = door("benchmark", path, "--out", out)
+    again = run_command("benchmark", path, "--out", out)
     assert again.status == 1 and f"broken, 5 %, seed 0: FAILED, see {broken}" in again.err
     assert "error: the loss became nan at step 2" in broken.read_text()
     assert "killed, 5 %, seed 0: done in" in again.err and not killed.exists()
@@ -227,14 +229,14 @@ def test_failed_and_killed_runs_are_reported_and_the_others_finish(door: Any, wr
     assert "| broken |  |  |" in (out / "table.md").read_text()
 
 
-def test_an_added_row_joins_a_finished_grid(door: Any, write_grid: Any, tmp_path: Path) -> None:
+def test_an_added_row_joins_a_finished_grid(run_command: Any, write_grid: Any, tmp_path: Path) -> None:
     path = write_grid(seeds=1)
     out = tmp_path / "out"
     mine = tmp_path / "row.yaml"
-    assert door("benchmark", path, "--out", out).status == 0
+    assert run_command("benchmark", path, "--out", out).status == 0
     before = read_report_times(out)
     mine.write_text("mine, wild:\n  method: {name: my_parts.Stopped, attributes: Online}\n")
-    outcome = door("benchmark", path, "--row", mine, "--reference", "mine, wild", "--out", out)
+    outcome = run_command("benchmark", path, "--row", mine, "--reference", "mine, wild", "--out", out)
     assert outcome.status == 0 and "3 runs, 2 finished before" in outcome.err, outcome.err
     after = read_report_times(out)
     assert before.items() <= after.items() and out / "mine-wild" / "5" / "seed-0" / "report.json" in after
@@ -243,11 +245,11 @@ def test_an_added_row_joins_a_finished_grid(door: Any, write_grid: Any, tmp_path
     assert "Difference from mine, wild" in (out / "table.md").read_text()
     assert set(read_predictions(out)["row"]) == {"plain", "corrected", "mine, wild"}
     content = {name: (out / name).read_bytes() for name in ("table.csv", "table.md", "benchmark.yaml")}
-    again = door("benchmark", out / "benchmark.yaml", "--out", out)  # the folder says all that it takes
+    again = run_command("benchmark", out / "benchmark.yaml", "--out", out)  # the folder says all that it takes
     assert again.status == 0 and "3 runs, 3 finished before" in again.err and read_report_times(out) == after
     assert {name: (out / name).read_bytes() for name in content} == content
     mine.write_text("mine, wild: {method: {name: my_parts.Stopped}, epochs: 3}")
-    outcome = door("benchmark", path, "--row", mine, "--out", out)
+    outcome = run_command("benchmark", path, "--row", mine, "--out", out)
     assert outcome.status == 2 and "hold" in outcome.err and read_report_times(out) == after
 
 
@@ -265,10 +267,10 @@ def test_an_added_row_joins_a_finished_grid(door: Any, write_grid: Any, tmp_path
     ],
 )
 def test_a_wrong_added_row_is_reported_before_the_first_run(
-    text: str, said: str, door: Any, write_grid: Any, tmp_path: Path
+    text: str, said: str, run_command: Any, write_grid: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "row.yaml").write_text(text)
-    outcome = door("benchmark", write_grid(), "--row", tmp_path / "row.yaml", "--out", tmp_path / "out")
+    outcome = run_command("benchmark", write_grid(), "--row", tmp_path / "row.yaml", "--out", tmp_path / "out")
     assert outcome.status == 2 and said in outcome.err and not (tmp_path / "out").exists(), outcome.err
 
 
@@ -297,9 +299,9 @@ def test_the_best_epoch_on_test_has_its_own_table_and_changes_no_other(tmp_path:
     assert "best_test" not in set(build_results_table(unwatched, out).query("row == 'corrected'")["selection"])
 
 
-def test_a_wrong_option_is_reported_before_the_first_run(door: Any, write_grid: Any, tmp_path: Path) -> None:
+def test_a_wrong_option_is_reported_before_the_first_run(run_command: Any, write_grid: Any, tmp_path: Path) -> None:
     rows = {"good": {"method": "ERM"}, "bad": {"method": {"name": "LC", "Strength": 1}}}
-    outcome = door("benchmark", write_grid(rows=rows, paper={}), "--out", tmp_path / "out")
+    outcome = run_command("benchmark", write_grid(rows=rows, paper={}), "--out", tmp_path / "out")
     assert outcome.status == 2 and outcome.err.startswith("error: row 'bad', column '5 %': ")
     assert not (tmp_path / "out").exists()
 
@@ -321,9 +323,9 @@ def no_data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("name", ["table2", pytest.param("table1-ccifar10", marks=pytest.mark.slow)])
 def test_a_shipped_table_without_data_shows_the_figures_of_the_paper(
-    name: str, no_data: Path, door: Any, tmp_path: Path
+    name: str, no_data: Path, run_command: Any, tmp_path: Path
 ) -> None:
-    outcome = door("benchmark", name, "--out", tmp_path / "out")
+    outcome = run_command("benchmark", name, "--out", tmp_path / "out")
     *lines, error = outcome.err.splitlines()
     assert outcome.status == 2
     assert error == f"error: {name}: no run can be trained, since all data are missing; see above"

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from logit_correction_lab.grid import read_grid
-from tests.conftest import benchmark_script
+from tests.conftest import import_lab_script
 
 RESULTS = sorted((Path(__file__).parents[1] / "results").glob("*/*.yaml"))
 
@@ -35,7 +35,7 @@ def test_new_rows_judge_writes_the_means_of_each_set(tmp_path: Path, monkeypatch
         (tmp_path / file).write_bytes(pickle.dumps(kept))
     command = f"new_rows.py judge {tmp_path} --answers 4 8 --times 2 --anyway --csv {tmp_path / 'sets.csv'}"
     monkeypatch.setattr(sys, "argv", command.split())
-    benchmark_script("new_rows").main()
+    import_lab_script("new_rows").main()
     written = pd.read_csv(tmp_path / "sets.csv")
     expected = [("digits", 4), ("mails", 4), ("digits", 8), ("mails", 8)]
     assert list(zip(written["set"], written["answers"], strict=True)) == expected

@@ -34,7 +34,9 @@ def here(shared: Path) -> Path:
 
 
 @pytest.fixture(scope="session")
-def run(shared: Path, here: Path, door: Callable[..., Any], whole_search: Callable[..., Any]) -> Callable[[str], Path]:
+def run(
+    shared: Path, here: Path, run_command: Callable[..., Any], whole_search: Callable[..., Any]
+) -> Callable[[str], Path]:
     """Name of ``golden.RUNS`` -> its folder, made by the first who asks; nobody changes it."""
 
     def make(name: str) -> Path:
@@ -42,7 +44,7 @@ def run(shared: Path, here: Path, door: Callable[..., Any], whole_search: Callab
         with FileLock(shared / f"{name}.lock"), pytest.MonkeyPatch.context() as patch, whole_search():
             if not (shared / f"{name}.out").exists():
                 patch.setenv("LOGIT_CORRECTION_CACHE", str(shared / "cache"))
-                answer = door(*golden.command(name, here, folder))
+                answer = run_command(*golden.command(name, here, folder))
                 assert answer.status == 0, answer.err
                 (shared / f"{name}.out").write_text(answer.out)
         return folder

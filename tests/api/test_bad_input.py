@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 Run = Callable[[str], Path]
-Door = Callable[..., Any]
+CommandRunner = Callable[..., Any]
 
 ONE = "--threads 1 --epochs 1"
 DIGITS = f"train --data Digits --method ERM {ONE} --out x"
@@ -176,9 +176,9 @@ PIXEL = bytes.fromhex(
 )
 
 
-def refused(door: Door, words: list[str], named: str, folder: Path) -> None:
+def refused(run_command: CommandRunner, words: list[str], named: str, folder: Path) -> None:
     before = tree(folder)
-    answer = door(*words)
+    answer = run_command(*words)
     assert answer.status == 2, answer
     assert named in answer.err, answer.err
     assert "Traceback" not in answer.err and answer.out == "" and len(answer.err) < 2000
@@ -186,41 +186,41 @@ def refused(door: Door, words: list[str], named: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("case", WORDS)
-def test_wrong_words_and_wrong_input(case: str, door: Door, run: Run, bad: Path) -> None:
+def test_wrong_words_and_wrong_input(case: str, run_command: CommandRunner, run: Run, bad: Path) -> None:
     words, named = WORDS[case]
     for place, name in (("TABLE_RUN", "patients-lc"), ("RUN", "photos-erm"), ("AUDIT", "audit-patients")):
         if place in words.split():
             shutil.copytree(run(name), bad / place)
-    refused(door, words.split(), named, bad)
+    refused(run_command, words.split(), named, bad)
 
 
 @pytest.mark.parametrize("case", DAMAGE)
-def test_damaged_runs(case: str, door: Door, run: Run, bad: Path) -> None:
+def test_damaged_runs(case: str, run_command: CommandRunner, run: Run, bad: Path) -> None:
     name, damage, words = DAMAGE[case]
     folder = shutil.copytree(run("patients-lc"), bad / "RUN")
     content = damage((folder / name).read_bytes())
     (folder / name).unlink()
     if content is not None:
         (folder / name).write_bytes(content)
-    refused(door, words.split(), "RUN", bad)
+    refused(run_command, words.split(), "RUN", bad)
 
 
-def test_a_run_in_use_is_refused(door: Door, run: Run, bad: Path) -> None:
+def test_a_run_in_use_is_refused(run_command: CommandRunner, run: Run, bad: Path) -> None:
     from filelock import FileLock
 
     (bad / "x").mkdir()
     with FileLock(bad / "x" / ".lock"):
-        answer = door(*DIGITS.split())
+        answer = run_command(*DIGITS.split())
     assert answer.status == 2 and "x" in answer.err and "Traceback" not in answer.err
     assert [path.name for path in (bad / "x").iterdir() if path.name != ".lock"] == []
 
 
-def test_a_checkpoint_with_code_is_never_run(door: Door, run: Run, bad: Path) -> None:
+def test_a_checkpoint_with_code_is_never_run(run_command: CommandRunner, run: Run, bad: Path) -> None:
     import torch
 
     folder = shutil.copytree(run("patients-lc"), bad / "RUN")
     torch.save({"format": 1, "algorithm": Evil(bad / "owned")}, folder / "checkpoint.pt")
-    refused(door, ["evaluate", "RUN"], "RUN", bad)
+    refused(run_command, ["evaluate", "RUN"], "RUN", bad)
     assert not (bad / "owned").exists()
 
 

@@ -156,34 +156,36 @@ def test_columns_of_an_audits_rows(run: Run) -> None:
     assert asked["verdict"] == "cannot tell" and asked["question"].keys() == {"views", "text"}
 
 
-def test_a_run_can_be_moved_and_read_only(door: Callable[..., Any], run: Run, here: Path, tmp_path: Path) -> None:
-    before = door("predict", run("patients-lc"), here / "later.csv").out
+def test_a_run_can_be_moved_and_read_only(
+    run_command: Callable[..., Any], run: Run, here: Path, tmp_path: Path
+) -> None:
+    before = run_command("predict", run("patients-lc"), here / "later.csv").out
     moved = shutil.copytree(run("patients-lc"), tmp_path / "moved")
     for path in moved.iterdir():
         path.chmod(0o444)
     os.chmod(moved, 0o555)
-    answer = door("predict", moved, here / "later.csv")
+    answer = run_command("predict", moved, here / "later.csv")
     os.chmod(moved, 0o755)
     assert answer.status == 0 and answer.out == before
 
 
 def test_a_run_is_trained_again_from_any_folder_and_seeds_stand_for_their_runs(
-    door: Callable[..., Any], here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run_command: Callable[..., Any], here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(here)
     words = ("--data.label", "outcome", "--method", "ERM", "--epochs", "1", "--threads", "1", "--seeds", "2")
-    assert door("train", "--data", "patients.csv", *words, "--out", tmp_path / "runs").status == 0
+    assert run_command("train", "--data", "patients.csv", *words, "--out", tmp_path / "runs").status == 0
     first, second = (json.loads((tmp_path / f"runs/seed-{s}/report.json").read_text()) for s in (0, 1))
     assert (first["seed"], second["seed"]) == (0, 1) and first["test"]["average"] != second["test"]["average"]
     assert (tmp_path / "runs" / "report.html").is_file()
     monkeypatch.chdir(tmp_path)
-    assert door("train", "--config", "runs/seed-1/config.yaml", "--out", "again").status == 0
-    assert door("report", "again", "runs").status == 0
+    assert run_command("train", "--config", "runs/seed-1/config.yaml", "--out", "again").status == 0
+    assert run_command("report", "again", "runs").status == 0
     assert (tmp_path / "runs" / "report.html").read_text().count("seed-0/config.yaml") == 1
     assert runs_table([tmp_path / "runs", tmp_path / "again"])["seed"].tolist() == [0, 1, 1]
     assert runs_table(str(tmp_path / "runs"))["seed"].tolist() == [0, 1]
     with pytest.raises(InputError):
         runs_table([])
-    again = door("train", "--config", "runs/seed-0/config.yaml", "--resume", "--out", "runs")
+    again = run_command("train", "--config", "runs/seed-0/config.yaml", "--resume", "--out", "runs")
     assert again.status == 2 and "add --seeds N" in again.err
-    assert door("train", "--config", "runs/seed-0/config.yaml", "--seeds", "2", "--out", "runs").status == 0
+    assert run_command("train", "--config", "runs/seed-0/config.yaml", "--seeds", "2", "--out", "runs").status == 0

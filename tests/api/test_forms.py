@@ -17,7 +17,7 @@ from pyarrow import parquet
 
 from logit_correction import InputError, InputWarning, LogitCorrectionClassifier, audit, from_table, load, train
 
-Door = Callable[..., Any]
+CommandRunner = Callable[..., Any]
 
 SHORT: dict[str, Any] = {"method": "ERM", "device": "cpu", "threads": 1}
 ONCE = ("--method", "ERM", "--device", "cpu", "--threads", 1)
@@ -41,9 +41,9 @@ def wards(rows: int = 240) -> tuple[pd.DataFrame, np.ndarray]:
     return pd.DataFrame({"z": np.random.default_rng(0).normal(size=rows), "y": label}), ward
 
 
-def fit(door: Door, data: str, *words: object, epochs: int = 20) -> Any:
+def fit(run_command: CommandRunner, data: str, *words: object, epochs: int = 20) -> Any:
     """Train a run ``r`` by the command line, which must be able to."""
-    answer = door("train", "--data", data, "--data.label", "y", *words, *ONCE, "--epochs", epochs, "--out", "r")
+    answer = run_command("train", "--data", data, "--data.label", "y", *words, *ONCE, "--epochs", epochs, "--out", "r")
     assert answer.status == 0, answer.err
     return answer
 
@@ -80,7 +80,9 @@ def test_a_category_is_a_category_in_every_door(form: str, folder: Path) -> None
 
 @pytest.mark.parametrize("writer", ["pandas", "Arrow", "notes of pandas alone"])
 @pytest.mark.parametrize("form", ["whole numbers", "floats", "ordered", "days"])
-def test_a_category_that_parquet_does_not_keep_is_one_all_the_same(writer: str, form: str, door: Door) -> None:
+def test_a_category_that_parquet_does_not_keep_is_one_all_the_same(
+    writer: str, form: str, run_command: CommandRunner
+) -> None:
     frame, ward = wards()
     frame["ward"] = CATEGORIES[form](ward)
     if writer == "pandas":
@@ -91,7 +93,7 @@ def test_a_category_that_parquet_does_not_keep_is_one_all_the_same(writer: str, 
         table = pa.Table.from_pandas(frame, preserve_index=False)
         plain = table.column("ward").cast(table.schema.field("ward").type.value_type)
         parquet.write_table(table.set_column(2, "ward", plain), "t.parquet")
-    fit(door, "t.parquet")
+    fit(run_command, "t.parquet")
     assert load("r").evaluate(Path("t.parquet"))["average"] == 1.0
     frame.astype({"ward": str}).to_csv("t.csv", index=False)
     assert load("r").evaluate(Path("t.csv"))["average"] == 1.0
@@ -129,52 +131,54 @@ def test_an_audit_sees_the_same_category(folder: Path) -> None:
         ("{}", "{}e0"),
     ],
 )
-def test_codes_written_otherwise_are_the_same_codes(trained: str, later: str, door: Door) -> None:
+def test_codes_written_otherwise_are_the_same_codes(trained: str, later: str, run_command: CommandRunner) -> None:
     frame, ward = wards()
     for name, form in (("t.csv", trained), ("n.csv", later)):
         frame.assign(ward=[form.format(one) for one in ward]).to_csv(name, index=False)
-    fit(door, "t.csv", "--data.categorical", "ward")
-    answer = door("evaluate", "r", "--on", "n.csv", "--json")
+    fit(run_command, "t.csv", "--data.categorical", "ward")
+    answer = run_command("evaluate", "r", "--on", "n.csv", "--json")
     assert '"average": 1.0' in answer.out and "was not trained on" not in answer.err
 
 
-def test_codes_apart_in_training_stay_apart_and_unknown_ones_are_counted(door: Door) -> None:
+def test_codes_apart_in_training_stay_apart_and_unknown_ones_are_counted(run_command: CommandRunner) -> None:
     frame, ward = wards()
     code = np.where(ward % 2 == 0, "7", "007")
     frame.assign(ward=code, y=np.where(ward % 2, "a", "b")).to_csv("t.csv", index=False)
-    fit(door, "t.csv", "--data.categorical", "ward")
-    assert '"average": 1.0' in door("evaluate", "r", "--on", "t.csv", "--json").out
+    fit(run_command, "t.csv", "--data.categorical", "ward")
+    assert '"average": 1.0' in run_command("evaluate", "r", "--on", "t.csv", "--json").out
     frame.assign(ward=np.where(ward == 1, "7", "seven")).to_csv("n.csv", index=False)
-    assert "in 220 of 240 rows, such as 'seven'" in door("predict", "r", "n.csv", "--out", "a.csv").err
+    assert "in 220 of 240 rows, such as 'seven'" in run_command("predict", "r", "n.csv", "--out", "a.csv").err
     frame.assign(ward="07").to_csv("n.csv", index=False)  # may be either
     for _ in range(2):
-        assert "in all 240 rows, such as '07'" in door("predict", "r", "n.csv", "--out", "a.csv").err
+        assert "in all 240 rows, such as '07'" in run_command("predict", "r", "n.csv", "--out", "a.csv").err
     run = load("r")
     for _ in range(2):  # a later call is told as well
         with pytest.warns(InputWarning, match="in all 3 rows, such as '7.5'"):
             run.predict(pd.DataFrame({"ward": [7.5] * 3, "z": 0.0}))
 
 
-def test_labels_that_are_one_number_are_one_label_or_told(door: Door) -> None:
+def test_labels_that_are_one_number_are_one_label_or_told(run_command: CommandRunner) -> None:
     frame, ward = wards()
     frame.assign(y=ward % 2).to_csv("t.csv", index=False)
-    fit(door, "t.csv", epochs=1)
+    fit(run_command, "t.csv", epochs=1)
     frame.assign(y=(ward % 2).astype(float)).to_csv("n.csv", index=False)
-    figures = [door("evaluate", "r", "--on", name, "--json").out for name in ("t.csv", "n.csv")]
+    figures = [run_command("evaluate", "r", "--on", name, "--json").out for name in ("t.csv", "n.csv")]
     assert figures[0] == figures[1]
     frame.assign(y=np.where(ward == 3, "1.0", (ward % 2).astype(str))).to_csv("t.csv", index=False)
-    answer = door("preview", "--data", "t.csv", "--data.label", "y")
+    answer = run_command("preview", "--data", "t.csv", "--data.label", "y")
     assert answer.status == 0 and "as they are written: '1' and '1.0'" in answer.err
 
 
 @pytest.mark.parametrize("held", ["", "7", "one"])
-def test_a_column_that_never_varies_in_training_is_left_out_and_moves_nothing_later(held: str, door: Door) -> None:
+def test_a_column_that_never_varies_in_training_is_left_out_and_moves_nothing_later(
+    held: str, run_command: CommandRunner
+) -> None:
     frame, ward = wards()
     split = np.where(ward == 2, "test", np.where(ward == 3, "valid", "train"))
     other = "two" if held == "one" else "900"
     frame = frame.assign(e=np.where(split == "train", held, other), s=split)
     frame.to_csv("t.csv", index=False)
-    answer = fit(door, "t.csv", "--data.split", "s", "--data.features", "[e, z]", epochs=2)
+    answer = fit(run_command, "t.csv", "--data.split", "s", "--data.features", "[e, z]", epochs=2)
     assert "same in all training rows: 'e'" in answer.err
     run = load("r")
     values = [held, other, "4000"] if held == "7" else [held, other]
@@ -310,10 +314,10 @@ ORDERS = {
 
 
 @pytest.mark.parametrize("form", ORDERS)
-def test_dates_in_an_order_that_the_column_proves_are_read_and_told(form: str, door: Door) -> None:
+def test_dates_in_an_order_that_the_column_proves_are_read_and_told(form: str, run_command: CommandRunner) -> None:
     times = [day + pd.Timedelta(hours=13 if "with" in form else 0) for day in YEAR]
     dated([time.strftime(ORDERS[form]) for time in times]).to_csv("t.csv", index=False)
-    answer = fit(door, "t.csv", "--data.features", "[d, z]")
+    answer = fit(run_command, "t.csv", "--data.features", "[d, z]")
     told = re.search(r"the (day|month) first \(--data.dayfirst\): 'd' \((\S+) is (\S+)\)", answer.err)
     first = {"dots": "day"}.get(form, form.partition(" ")[0])
     assert (told is not None) == (first in ("day", "month")) and (told is None or told[1] == first)
@@ -328,45 +332,47 @@ def test_dates_in_an_order_that_the_column_proves_are_read_and_told(form: str, d
     rows.loc[:9, "d"] = [time.strftime(ORDERS[form]) for time in times[:10]]
     rows.loc[10, "d"] = "31/31/2024"
     rows.to_csv("n.csv", index=False)
-    assert "column 'd' holds '31/31/2024'" in door("predict", "r", "n.csv", "--out", "a.csv").err
+    assert "column 'd' holds '31/31/2024'" in run_command("predict", "r", "n.csv", "--out", "a.csv").err
 
 
-def test_dates_that_fit_both_orders_are_asked_about_and_no_cell_is_shown_that_is_not_there(door: Door) -> None:
+def test_dates_that_fit_both_orders_are_asked_about_and_no_cell_is_shown_that_is_not_there(
+    run_command: CommandRunner,
+) -> None:
     days = [f"{1 + row % 12:02}/{1 + row // 12 % 12:02}/2024" for row in range(144)]
     frame = dated(days)
     frame.to_csv("t.csv", index=False)
-    answer = door("preview", "--data", "t.csv", "--data.label", "y")
+    answer = run_command("preview", "--data", "t.csv", "--data.label", "y")
     assert "both orders fit all rows, so give --data.dayfirst true or false" in answer.err
     taken = {}
     for word, first in (("true", "day"), ("false", "month")):
-        answer = door("preview", "--data", "t.csv", "--data.label", "y", "--data.dayfirst", word)
+        answer = run_command("preview", "--data", "t.csv", "--data.label", "y", "--data.dayfirst", word)
         taken[first] = re.search(rf"{first} first \(--data.dayfirst\): 'd' \((\S+) is (\S+)\)", answer.err)
     assert taken["day"][1] == taken["month"][1] and taken["day"][2] != taken["month"][2]
     frame.loc[frame.index[:5], "d"] = "04/28/2024"  # of which the day first makes no date
     frame.to_csv("t.csv", index=False)
-    answer = door("preview", "--data", "t.csv", "--data.label", "y", "--data.dayfirst", "true")
+    answer = run_command("preview", "--data", "t.csv", "--data.label", "y", "--data.dayfirst", "true")
     assert answer.status == 2 and "'04/28/2024'" in answer.err and "2024-28" not in answer.err
     frame["d"] = ["04/28/2024", "28/04/2024"] * 72
     frame.to_csv("t.csv", index=False)
-    answer = door("preview", "--data", "t.csv", "--data.label", "y")
+    answer = run_command("preview", "--data", "t.csv", "--data.label", "y")
     assert "some rows have the day first and some the month" in answer.err
 
 
-def test_zones_in_some_dates_and_a_date_that_flattens_the_others_are_told(door: Door) -> None:
+def test_zones_in_some_dates_and_a_date_that_flattens_the_others_are_told(run_command: CommandRunner) -> None:
     frame = dated([f"{day:%Y-%m-%d} 10:00" for day in YEAR])
     frame.loc[::4, "d"] += "+02:00"
     frame.to_csv("t.csv", index=False)
-    answer = door("preview", "--data", "t.csv", "--data.label", "y")
+    answer = run_command("preview", "--data", "t.csv", "--data.label", "y")
     assert "count as UTC: 'd' in 45 of 180 rows" in answer.err
     for far in ("9999-12-31", "1800-01-01"):
         for rows in (1, 60):
             frame = dated([f"{day:%Y-%m-%d}" for day in YEAR])
             frame.loc[: rows - 1, "d"] = far
             frame.to_csv("t.csv", index=False)
-            answer = door("preview", "--data", "t.csv", "--data.label", "y")
+            answer = run_command("preview", "--data", "t.csv", "--data.label", "y")
             assert re.search(rf"nearly equal: 'd' \({far} in {rows} rows?\)", answer.err)
     dated([f"{day:%Y-%m-%d}" for day in YEAR]).to_csv("t.csv", index=False)
-    assert "nearly equal" not in door("preview", "--data", "t.csv", "--data.label", "y").err
+    assert "nearly equal" not in run_command("preview", "--data", "t.csv", "--data.label", "y").err
 
 
 def reviews(rows: int) -> list[str]:
@@ -377,36 +383,36 @@ def reviews(rows: int) -> list[str]:
     "again",
     ["t,y,n", "t, y , n", '"t","y","n"', '"t", "y", "n"', "\ufefft,y,n", "T,Y,N", "t;y;n,,", "n,t,y", "t\ty\tn,,"],
 )
-def test_a_header_in_the_middle_is_a_bad_row_with_its_line(again: str, door: Door) -> None:
+def test_a_header_in_the_middle_is_a_bad_row_with_its_line(again: str, run_command: CommandRunner) -> None:
     lines = ["t,y,n", *reviews(6), again, *reviews(6), again, *reviews(6)]
     Path("t.csv").write_text("\n".join(lines) + "\n", encoding="utf-8")
     for options in (("--data.text", "t"), ("--data.features", "n")):
         words = ("preview", "--data", "t.csv", "--data.label", "y", *options)
-        answer = door(*words)
+        answer = run_command(*words)
         assert answer.status == 2 and "2 rows are bad: line 8, line 15: holds the names of the columns" in answer.err
-        answer = door(*words, "--data.on_bad_rows", "skip")
+        answer = run_command(*words, "--data.on_bad_rows", "skip")
         assert answer.status == 0 and "Table: 12 train, 2 valid, 4 test rows" in answer.err
     Path("o.csv").write_text("\n".join(["t,y,n", *reviews(30)]), encoding="utf-8")
-    fit(door, "o.csv", "--data.text", "t", epochs=1)
-    answer = door("predict", "r", "t.csv", "--out", "a.csv")
+    fit(run_command, "o.csv", "--data.text", "t", epochs=1)
+    answer = run_command("predict", "r", "t.csv", "--out", "a.csv")
     assert "line 8, line 15: holds the names" in answer.err and pd.read_csv("a.csv").iloc[:, 1].isna().sum() == 2
-    answer = door("evaluate", "r", "--on", "t.csv")
+    answer = run_command("evaluate", "r", "--on", "t.csv")
     assert answer.status == 2 and "line 8, line 15: holds the names" in answer.err
     frame = pd.read_csv("t.csv")
     with pytest.raises(InputError, match="row 6, row 13: holds the names"):
         train(from_table(frame, label="y", text="t"), **SHORT, epochs=1)
 
 
-def test_values_that_are_names_of_columns_are_no_header(door: Door) -> None:
+def test_values_that_are_names_of_columns_are_no_header(run_command: CommandRunner) -> None:
     frame, ward = wards()
     frame.assign(ill=np.where(ward > 6, "ill", "y"), y=frame["y"]).to_csv("t.csv", index=False)
-    assert "names of the columns" not in fit(door, "t.csv", epochs=1).err
+    assert "names of the columns" not in fit(run_command, "t.csv", epochs=1).err
 
 
 @pytest.mark.parametrize(("opened", "closed", "lost"), [(10, 25, 15), (10, 11, 1), (10, 12, 2)])
 @pytest.mark.parametrize("last", [False, True])
 def test_a_quote_that_takes_in_other_rows_is_told_with_its_lines(
-    opened: int, closed: int, lost: int, last: bool, door: Door
+    opened: int, closed: int, lost: int, last: bool, run_command: CommandRunner
 ) -> None:
     lines = [",".join(line.split(",")[::-1] if last else line.split(",")) for line in ["t,y,n", *reviews(80)]]
     quoted = [*lines]
@@ -415,25 +421,25 @@ def test_a_quote_that_takes_in_other_rows_is_told_with_its_lines(
         quoted[line - 1] = f'{start}"{text}{end}' if line == opened else f'{start}{text}"{end}'
     Path("t.csv").write_text("\n".join(quoted) + "\n")
     words = ("preview", "--data", "t.csv", "--data.label", "y", "--data.text", "t")
-    answer = door(*words)
+    answer = run_command(*words)
     assert answer.status == 2, answer.err
     assert f"line {opened}: the quote of column 't' takes in lines {opened} to {closed}" in answer.err
     quoted[closed - 1] = lines[closed - 1]
     quoted[2] = quoted[2].replace("service", '5" service')  # which opens nothing
     Path("t.csv").write_text("\n".join(quoted) + "\n")
-    assert f"the quote that opens in line {opened} is not closed" in door(*words).err
+    assert f"the quote that opens in line {opened} is not closed" in run_command(*words).err
 
 
-def test_texts_of_several_lines_are_no_rows_and_lines_are_counted_through_them(door: Door) -> None:
+def test_texts_of_several_lines_are_no_rows_and_lines_are_counted_through_them(run_command: CommandRunner) -> None:
     draw = np.random.default_rng(0)
     texts = [f"dear shop, hello,\nI came in, twice, {row}\nand, well, left" for row in draw.integers(0, 90, 60)]
     frame = pd.DataFrame({"t": texts, "y": ["p", "q"] * 30, "n": range(60)})
     frame.to_csv("t.csv", index=False)
-    assert door("preview", "--data", "t.csv", "--data.label", "y", "--data.text", "t").status == 0
+    assert run_command("preview", "--data", "t.csv", "--data.label", "y", "--data.text", "t").status == 0
     held = Path("t.csv").read_text().splitlines()
     held.insert(100, '"kind and open,p,3')
     Path("t.csv").write_text("\n".join(held) + "\n")
-    answer = door("preview", "--data", "t.csv", "--data.label", "y", "--data.text", "t")
+    answer = run_command("preview", "--data", "t.csv", "--data.label", "y", "--data.text", "t")
     assert answer.status == 2 and "line 104 has 5 cells, and others 3" in answer.err, answer.err
 
 
@@ -454,20 +460,22 @@ def test_texts_of_several_lines_are_no_rows_and_lines_are_counted_through_them(d
         ("label: 'no'\n  categorical: [x, 1_000]", "--data.categorical is 1_000"),
     ],
 )
-def test_a_word_that_yaml_takes_for_something_else_is_to_be_quoted(written: str, told: str, door: Door) -> None:
+def test_a_word_that_yaml_takes_for_something_else_is_to_be_quoted(
+    written: str, told: str, run_command: CommandRunner
+) -> None:
     frame, ward = wards()
     names = ["Yes", "off", "017", "1.50", "2024", "2024-01-01", "0x1F", "1:30", "on", "1_000"]
     frame.rename(columns={"y": "no"}).assign(x=ward, **{name: ward % 2 for name in names}).to_csv("t.csv", index=False)
     start = "data:\n  name: Table\n  file: t.csv\n  "
     end = "\nmethod: ERM\nepochs: 1\nlearning_rate: 0.0010\n"
     Path("c.yaml").write_text(start + written + end)
-    answer = door("train", "--config", "c.yaml", "--out", "r")
+    answer = run_command("train", "--config", "c.yaml", "--out", "r")
     assert answer.status == 2 and told in answer.err and "quote it" in answer.err, answer.err
     text = told.rpartition(" ")[2]
     quoted = written if f"'{text}'" in written else written.replace(text, f"'{text}'")
     Path("c.yaml").write_text(start + quoted.replace("features: ['017']", "features: ['017', x]") + end)
-    assert door("train", "--config", "c.yaml", "--out", "r").status == 0
+    assert run_command("train", "--config", "c.yaml", "--out", "r").status == 0
     Path("c.yaml").write_text(start + "label: 'no'\n  dayfirst: yes" + end + "deterministic: off\n")
-    assert door("train", "--config", "c.yaml", "--out", "q").status == 0  # where yes and no are meant
+    assert run_command("train", "--config", "c.yaml", "--out", "q").status == 0  # where yes and no are meant
     Path("c.yaml").write_text(start + "label: 'no'" + end.replace("epochs: 1", "epochs: 010"))
-    assert "--epochs is 010, which YAML takes for 8" in door("train", "--config", "c.yaml", "--out", "p").err
+    assert "--epochs is 010, which YAML takes for 8" in run_command("train", "--config", "c.yaml", "--out", "p").err

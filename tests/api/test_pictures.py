@@ -16,7 +16,7 @@ from PIL import Image
 
 from logit_correction import load
 
-Door = Callable[..., Any]
+CommandRunner = Callable[..., Any]
 
 #: Kind of pixels -> what brings numbers in [0, 1] there, and the ending of a file that holds them.
 KINDS: dict[str, tuple[Callable[[np.ndarray], Image.Image], str]] = {
@@ -50,60 +50,62 @@ def save(place: str, kinds: Sequence[str], rows: int = 12, seed: int = 0) -> Non
             make(grey[:, ::-1] if label == "left" else grey).save(path)
 
 
-def average(door: Door, place: str) -> float:
-    answer = door("evaluate", "r", "--on", place, "--json")
+def average(run_command: CommandRunner, place: str) -> float:
+    answer = run_command("evaluate", "r", "--on", place, "--json")
     assert answer.status == 0, answer.err
     return float(re.search(r'"average": ([\d.]+)', answer.out)[1])  # type: ignore[index]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_pictures_of_one_depth_are_read_over_their_range(kind: str, door: Door) -> None:
+def test_pictures_of_one_depth_are_read_over_their_range(kind: str, run_command: CommandRunner) -> None:
     save("set", [kind])
     save("new", [kind], rows=4, seed=1)
-    answer = door("train", "--data", "set", *ONCE, "--out", "r")
+    answer = run_command("train", "--data", "set", *ONCE, "--out", "r")
     assert answer.status == 0 and "pixels" not in answer.err, answer.err
-    assert average(door, "new") == 1.0 and "pixels" not in door("predict", "r", "new", "--out", "a.csv").err
+    assert (
+        average(run_command, "new") == 1.0 and "pixels" not in run_command("predict", "r", "new", "--out", "a.csv").err
+    )
 
 
-def test_several_depths_are_scaled_each_by_itself_and_told(door: Door) -> None:
+def test_several_depths_are_scaled_each_by_itself_and_told(run_command: CommandRunner) -> None:
     save("set", ["8 bits", "16 bits", "16 bits in TIFF", "32 bits with a sign", "floats"], rows=20)
     save("new", ["floats", "16 bits", "8 bits"], rows=6, seed=1)
-    answer = door("train", "--data", "set", *ONCE, "--out", "r")
+    answer = run_command("train", "--data", "set", *ONCE, "--out", "r")
     assert "pixels of several depths" in answer.err and "16 bits in 16, 32 bits" in answer.err
-    assert average(door, "new") == 1.0
+    assert average(run_command, "new") == 1.0
     pixels = load("r").source.build().inputs.images(np.arange(40))  # type: ignore[arg-type]
     assert pixels.amax(dim=(1, 2, 3)).min() >= 250
 
 
-def test_twelve_bits_among_sixteen_are_told_with_their_count(door: Door) -> None:
+def test_twelve_bits_among_sixteen_are_told_with_their_count(run_command: CommandRunner) -> None:
     save("set", ["16 bits", "16 bits", "16 bits", "12 of 16 bits"])
-    assert "pixels are nearly equal in 6 of 24 rows" in door("preview", "--data", "set").err
+    assert "pixels are nearly equal in 6 of 24 rows" in run_command("preview", "--data", "set").err
 
 
 @pytest.mark.parametrize("kind", ["8 bits", "16 bits", "floats", "32 bits with a sign"])
-def test_another_depth_than_that_of_training_is_told_with_its_count(kind: str, door: Door) -> None:
+def test_another_depth_than_that_of_training_is_told_with_its_count(kind: str, run_command: CommandRunner) -> None:
     save("set", [kind])
-    assert door("train", "--data", "set", *ONCE, "--out", "r").status == 0
+    assert run_command("train", "--data", "set", *ONCE, "--out", "r").status == 0
     for other in KINDS:
         if other.partition(" of")[0] in kind or kind in other or (kind, other[:2]) == ("16 bits", "12"):
             continue
         save(other, [other], rows=3)
-        answer = door("predict", "r", other, "--out", "a.csv")
+        answer = run_command("predict", "r", other, "--out", "a.csv")
         told = "in all 6 rows" if other == "8 bits" else r"6 rows (have no answer|are bad)"
         assert re.search(told, answer.err) and f"{kind}" in answer.err, answer.err
-        judged = door("evaluate", "r", "--on", other)
+        judged = run_command("evaluate", "r", "--on", other)
         assert judged.status == (0 if other == "8 bits" else 2) and f"{kind}" in judged.err
 
 
-def test_pixels_outside_of_the_training_range_are_told_at_predict_and_evaluate(door: Door) -> None:
+def test_pixels_outside_of_the_training_range_are_told_at_predict_and_evaluate(run_command: CommandRunner) -> None:
     save("set", ["12 of 16 bits"])
     save("new", ["16 bits", "12 of 16 bits"], rows=4)
-    assert door("train", "--data", "set", *ONCE, "--out", "r").status == 0
+    assert run_command("train", "--data", "set", *ONCE, "--out", "r").status == 0
     for words in (("predict", "r", "new", "--out", "a.csv"), ("evaluate", "r", "--on", "new")):
-        assert "outside of the training range in 4 of 8 rows, such as " in door(*words).err
+        assert "outside of the training range in 4 of 8 rows, such as " in run_command(*words).err
 
 
-def test_a_picture_of_one_colour_is_a_bad_row_unless_most_are(door: Door) -> None:
+def test_a_picture_of_one_colour_is_a_bad_row_unless_most_are(run_command: CommandRunner) -> None:
     save("set", ["8 bits", "16 bits"])
     for name, image in (
         ("black", Image.new("RGB", (16, 16))),
@@ -111,18 +113,18 @@ def test_a_picture_of_one_colour_is_a_bad_row_unless_most_are(door: Door) -> Non
         ("red", Image.new("RGB", (16, 16), "red")),
     ):
         image.save(f"set/left/{name}.png")
-    answer = door("preview", "--data", "set")
+    answer = run_command("preview", "--data", "set")
     assert "3 rows are bad: left/black.png, left/deep.png, left/red.png: is of one colour" in answer.err
     words = ("train", "--data", "set", "--data.on_bad_rows", "skip", *ONCE, "--out", "r")
-    assert door(*words).status == 0
-    assert "black.png" in door("predict", "r", "set/left", "--out", "a.csv").err
+    assert run_command(*words).status == 0
+    assert "black.png" in run_command("predict", "r", "set/left", "--out", "a.csv").err
     assert pd.read_csv("a.csv").iloc[:, 1].isna().sum() == 3
     for number in range(20):
         place = Path("plain", ("dark", "light")[number % 2], f"{number}.png")
         place.parent.mkdir(parents=True, exist_ok=True)
         Image.new("L", (8, 8), number + 200 * (number % 2)).save(place)
-    assert door("train", "--data", "plain", *ONCE, "--out", "p").status == 0
-    assert door("predict", "p", "plain/dark", "--out", "a.csv").err == ""
+    assert run_command("train", "--data", "plain", *ONCE, "--out", "p").status == 0
+    assert run_command("predict", "p", "plain/dark", "--out", "a.csv").err == ""
 
 
 JUNK = ["@eaDir/x.png/SYNOPHOTO_THUMB_XL.png", "@Recycle/x.png", "__MACOSX/._x.png", "$RECYCLE.BIN/x.png",
@@ -132,13 +134,15 @@ JUNK = ["@eaDir/x.png/SYNOPHOTO_THUMB_XL.png", "@Recycle/x.png", "__MACOSX/._x.p
 
 @pytest.mark.parametrize("splits", [False, True])
 @pytest.mark.parametrize("level", ["root", "split", "label", "below"])
-def test_what_computers_put_into_folders_is_no_label_and_no_row(level: str, splits: bool, door: Door) -> None:
+def test_what_computers_put_into_folders_is_no_label_and_no_row(
+    level: str, splits: bool, run_command: CommandRunner
+) -> None:
     for split in ("train", "valid", "test") if splits else ("",):
         save(str(Path("set", split)), ["8 bits"])
         for label in ("left", "right"):
             Path("set", split, label, "below").mkdir()
             Path("set", split, label, "00.png").rename(Path("set", split, label, "below", "00.png"))
-    shown = door("preview", "--data", "set").err
+    shown = run_command("preview", "--data", "set").err
     at = {"root": "", "split": "train" if splits else "", "label": "left", "below": "left/below"}[level]
     place = Path("set", "train" if splits and level in ("label", "below") else "", at)
     for number, junk in enumerate(JUNK):
@@ -146,18 +150,20 @@ def test_what_computers_put_into_folders_is_no_label_and_no_row(level: str, spli
         Image.new("RGB", (8, 8), (number, 0, 200)).save(place / junk)
     for name in ("Thumbs.db", "desktop.ini", ".DS_Store"):
         (place / name).write_bytes(b"\0")
-    answer = door("preview", "--data", "set")
+    answer = run_command("preview", "--data", "set")
     lines = [line for line in answer.err.splitlines() if "what computers put into folders" not in line]
     assert answer.status == 0 and lines == shown.splitlines(), answer.err
     assert "@eaDir" in answer.err
-    assert door("train", "--data", "set", *ONCE, "--out", "r").status == 0
-    answer = door("predict", "r", "set", "--out", "a.csv")
+    assert run_command("train", "--data", "set", *ONCE, "--out", "r").status == 0
+    answer = run_command("predict", "r", "set", "--out", "a.csv")
     assert not any(Path(junk).name in name for junk in ("x.png", "THUMB") for name in pd.read_csv("a.csv").iloc[:, 0])
 
 
 @pytest.mark.parametrize("ending", ["png", "webp", "jpg", "tif"])
 @pytest.mark.parametrize("exif", [b"junk of a ca", b"Exif\0\0MM\0*\0\0\0\x08\0\x02", b"Exif\0\0II*\0\xff\xff\xff\xff"])
-def test_exif_that_cannot_be_read_is_no_turn_and_one_that_can_is(ending: str, exif: bytes, door: Door) -> None:
+def test_exif_that_cannot_be_read_is_no_turn_and_one_that_can_is(
+    ending: str, exif: bytes, run_command: CommandRunner
+) -> None:
     save("set", ["8 bits"])
     for number, path in enumerate(sorted(Path("set").glob("*/*.png"))):
         with Image.open(path) as file:
@@ -167,26 +173,26 @@ def test_exif_that_cannot_be_read_is_no_turn_and_one_that_can_is(ending: str, ex
         good[0x0112] = 3  # upside down
         held = {} if ending == "tif" else {"exif": exif if number % 2 else good}
         image.save(path.with_suffix(f".{ending}"), **held)
-    answer = door("train", "--data", "set", *ONCE, "--out", "r")
+    answer = run_command("train", "--data", "set", *ONCE, "--out", "r")
     assert answer.status == 0 and "EXIF" not in answer.err and "bad" not in answer.err, answer.err
-    answer = door("predict", "r", "set/left", "--out", "a.csv")
+    answer = run_command("predict", "r", "set/left", "--out", "a.csv")
     assert answer.status == 0 and "EXIF" not in answer.err and pd.read_csv("a.csv").iloc[:, 1].notna().all()
 
 
-def test_links_and_damaged_files_are_told_at_once_and_further_frames_too(door: Door) -> None:
+def test_links_and_damaged_files_are_told_at_once_and_further_frames_too(run_command: CommandRunner) -> None:
     save("set", ["8 bits"])
     Path("set/left/lost.png").symlink_to("nowhere.png")
     Path("set/right/out.png").symlink_to(Path("/etc/hostname"))
     Path("set/left/01.png").write_bytes(Path("set/left/01.png").read_bytes()[:60])
     Path("set/right/02.png").write_text("no picture")
-    answer = door("preview", "--data", "set")
+    answer = run_command("preview", "--data", "set")
     told = ("4 rows are bad", "left/lost.png", "right/out.png", "left/01.png", "right/02.png")
     assert answer.status == 2 and all(name in answer.err for name in told), answer.err
     frames = [Image.fromarray(np.random.default_rng(row).integers(0, 255, (16, 16), np.uint8)) for row in range(3)]
     for name in ("gif", "tif", "webp"):
         save(name, ["8 bits"])
         frames[0].save(f"{name}/left/many.{name}", save_all=True, append_images=frames[1:])
-        answer = door("preview", "--data", name)
+        answer = run_command("preview", "--data", name)
         assert f"several frames or pages in 1 of 25 rows, such as left/many.{name}" in answer.err
 
 
@@ -200,20 +206,20 @@ def huge_png(side: int) -> bytes:
     return b"".join(parts)
 
 
-def test_an_image_that_would_take_gigabytes_is_a_bad_row_and_a_large_jpeg_is_read(door: Door) -> None:
+def test_an_image_that_would_take_gigabytes_is_a_bad_row_and_a_large_jpeg_is_read(run_command: CommandRunner) -> None:
     save("set", ["8 bits"])
     Path("set/left/huge.png").write_bytes(huge_png(13_000))
     ramp = np.tile(np.linspace(0, 255, 9_000).astype(np.uint8), (9_000, 1))
     Image.fromarray(ramp).save("set/right/large.jpg")
-    answer = door("preview", "--data", "set")
+    answer = run_command("preview", "--data", "set")
     told = "1 row is bad: left/huge.png: cannot be read (it has 13,000 x 13,000 pixels, more than 67,108,864: save it"
     assert answer.status == 2 and told in answer.err and "DecompressionBomb" not in answer.err, answer.err
-    answer = door("train", "--data", "set", "--data.on_bad_rows", "skip", *ONCE, "--out", "r")
+    answer = run_command("train", "--data", "set", "--data.on_bad_rows", "skip", *ONCE, "--out", "r")
     assert answer.status == 0 and "large.jpg" not in answer.err, answer.err
     Path("new").mkdir()
     Path("set/left/huge.png").rename("new/huge.png")
     Path("set/right/large.jpg").rename("new/large.jpg")
-    answer = door("predict", "r", "new", "--out", "a.csv")
+    answer = run_command("predict", "r", "new", "--out", "a.csv")
     assert "new/huge.png: cannot be read" in answer.err and pd.read_csv("a.csv").iloc[:, 1].isna().tolist() == [
         True,
         False,

@@ -14,7 +14,7 @@ from PIL import Image
 
 from logit_correction import ComponentConfig, LogitCorrectionClassifier, from_arrays, from_table, load, train
 
-Door = Callable[..., Any]
+CommandRunner = Callable[..., Any]
 
 ROWS = 120
 ONCE: dict[str, Any] = {"device": "cpu", "threads": 1, "epochs": 3, "page": False}

@@ -34,10 +34,10 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
     return frame
 
 
-def test_names_stay_texts(table: pd.DataFrame, door: Any) -> None:
+def test_names_stay_texts(table: pd.DataFrame, run_command: Any) -> None:
     data = ("--data", "table.csv", "--data.label", "Yes", "--data.features", "[on,off]", "--data.attribute", "no")
     given = ("--method.attributes", "Given", "--method.attributes.file", "given.csv")
-    answer = door("train", *data, "--method", "LC", *given, "--epochs", "1", "--out", "run")
+    answer = run_command("train", *data, "--method", "LC", *given, "--epochs", "1", "--out", "run")
     assert answer.status == 0, answer.err
     config = yaml.safe_load(Path("run/config.yaml").read_text())
     assert (config["data"]["label"], config["data"]["attribute"]) == ("Yes", "no")
@@ -48,10 +48,10 @@ def test_names_stay_texts(table: pd.DataFrame, door: Any) -> None:
         ("No", "on"),
         ("No", "off"),
     }
-    assert door("predict", "run", "table.csv", "--out", "answers.csv").status == 0
+    assert run_command("predict", "run", "table.csv", "--out", "answers.csv").status == 0
     assert set(pd.read_csv("answers.csv", dtype=str)["label"]) <= {"Yes", "No"}
     (Path("again.yaml")).write_text(Path("run/config.yaml").read_text())  # as people copy it
-    assert door("train", "--config", "again.yaml", "--print-config").status == 0
+    assert run_command("train", "--config", "again.yaml", "--print-config").status == 0
 
 
 @pytest.mark.parametrize(
@@ -62,15 +62,17 @@ def test_names_stay_texts(table: pd.DataFrame, door: Any) -> None:
         ("label: 'Yes', features: [on]", "'on'"),
     ],
 )
-def test_a_word_of_a_file_that_is_not_quoted_is_refused(table: pd.DataFrame, option: str, word: str, door: Any) -> None:
+def test_a_word_of_a_file_that_is_not_quoted_is_refused(
+    table: pd.DataFrame, option: str, word: str, run_command: Any
+) -> None:
     Path("config.yaml").write_text(f"data: {{name: Table, file: table.csv, {option}}}\nmethod: ERM\nepochs: 1\n")
-    answer = door("train", "--config", "config.yaml", "--out", "run")
+    answer = run_command("train", "--config", "config.yaml", "--out", "run")
     assert answer.status == 2 and f"quote it, as {word}" in answer.err and not Path("run").exists()
 
 
-def test_a_row_of_a_grid_that_is_not_quoted_is_refused(table: pd.DataFrame, door: Any) -> None:
+def test_a_row_of_a_grid_that_is_not_quoted_is_refused(table: pd.DataFrame, run_command: Any) -> None:
     pytest.importorskip("logit_correction_lab")
     content = "title: t\nrows: {no: {method: ERM}, off: {method: LC}}\ncolumns: {digits: {data: Digits}}\nseeds: 1\n"
     Path("grid.yaml").write_text(content)
-    answer = door("benchmark", "grid.yaml", "--out", "grid")
+    answer = run_command("benchmark", "grid.yaml", "--out", "grid")
     assert answer.status == 2 and "quote it, such as 'no'" in answer.err

@@ -15,7 +15,7 @@ from logit_correction.networks.small import MLP
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, Correlation, DataInfo, TrainingRows
 
-from ..conftest import Told
+from ..conftest import FixedAttributes
 from .conftest import attached, prepared
 
 INFO = DataInfo(num_labels=2, num_rows=6, input_shape=(4,))
@@ -24,7 +24,7 @@ ATTRIBUTE = torch.tensor([0, 1, -1, 1, 1, 0])
 
 
 def ready(estimator: Any = None, info: DataInfo = INFO, finish: bool = True) -> Any:
-    estimator = estimator or Told(ATTRIBUTE)
+    estimator = estimator or FixedAttributes(ATTRIBUTE)
     estimator.attach(ERM(lambda: MLP(info), info).build, lambda: MLP(info), info, 0)
     if finish:
         estimator.setup(TrainingRows(LABEL))
@@ -47,8 +47,10 @@ def test_settled_estimates_are_looked_up_by_the_rows_index() -> None:
 
 @pytest.mark.parametrize("told", [ATTRIBUTE.numpy(), ATTRIBUTE[:5], ATTRIBUTE + 1, ATTRIBUTE - 1, ATTRIBUTE / 2])
 def test_estimates_that_are_none_are_refused_by_the_name_of_the_class(told: Any) -> None:
-    with pytest.raises(InputError, match=r"Told\.assign_training must return .* \(6,\), from 0 to 1, -1 where unknown"):
-        ready(Told(told))
+    with pytest.raises(
+        InputError, match=r"FixedAttributes\.assign_training must return .* \(6,\), from 0 to 1, -1 where unknown"
+    ):
+        ready(FixedAttributes(told))
 
 
 def test_the_oracle_reads_the_attributes_of_the_rows(table) -> None:

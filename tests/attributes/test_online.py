@@ -13,7 +13,7 @@ from logit_correction.data.table import DataTable
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, Correlation
 
-from ..conftest import Fixed
+from ..conftest import FixedLogits
 from .conftest import all_rows, attached, prepared
 
 
@@ -37,7 +37,7 @@ def test_the_estimate_is_that_of_the_class_probabilities(table: Any, expected: l
     correlation = Correlation.from_table(table)
     probability = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.5, 0.3], [0.1, 0.0, 0.9]])
     data = make_table(correlation)
-    estimator = attached(Online(correlation="known"), data, network=lambda: Fixed((probability + 1e-12).log()))
+    estimator = attached(Online(correlation="known"), data, network=lambda: FixedLogits((probability + 1e-12).log()))
     batch = asked(data, [0, 0, 1, 2])
     own = torch.tensor([0.7, 0.1, 0.5, 0.9])
     found = estimator(batch, 0.0, StepRandomness(0))

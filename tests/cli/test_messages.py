@@ -36,7 +36,7 @@ def notes(tmp_path: Path) -> Path:
     ],
 )
 def test_an_option_of_the_data_is_an_argument_or_a_flag(
-    options: dict[str, Any], argument: str, flag: str, notes: Path, door: Any, tmp_path: Path
+    options: dict[str, Any], argument: str, flag: str, notes: Path, run_command: Any, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError) as caught:
         train({"name": "Table", "file": notes, "label": "ill", **options}, out=tmp_path / "run", method="ERM")
@@ -45,26 +45,29 @@ def test_an_option_of_the_data_is_an_argument_or_a_flag(
         f"--data.{name}={','.join(map(str, value)) if isinstance(value, list) else value}"
         for name, value in options.items()
     ]
-    answer = door("train", "--data", notes, "--data.label=ill", *words, "--method", "ERM", "--out", tmp_path / "run")
+    answer = run_command(
+        "train", "--data", notes, "--data.label=ill", *words, "--method", "ERM", "--out", tmp_path / "run"
+    )
     assert answer.status == 2 and flag in answer.err and "`" not in answer.err
 
 
-def test_an_option_of_training_and_of_a_command(door: Any, tmp_path: Path) -> None:
+def test_an_option_of_training_and_of_a_command(run_command: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="`epochs` is 0, but must be at least 1"):
         complete_config({"data": "Digits", "epochs": 0})
     assert (
-        "--epochs is 0, but must be at least 1" in door("train", "--data", "Digits", "--epochs", "0", "--out", "x").err
+        "--epochs is 0, but must be at least 1"
+        in run_command("train", "--data", "Digits", "--epochs", "0", "--out", "x").err
     )
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=r"`out='.*file'` is a file: give a folder"):
         train("Digits", out=tmp_path / "file")
-    answer = door("train", "--data", "Digits", "--out", tmp_path / "file")
+    answer = run_command("train", "--data", "Digits", "--out", tmp_path / "file")
     assert f"--out {tmp_path / 'file'} is a file: give a folder" in answer.err
-    answer = door("audit", "--data", "Digits", "--new-rows", tmp_path / "none", "--out", tmp_path / "audit")
+    answer = run_command("audit", "--data", "Digits", "--new-rows", tmp_path / "none", "--out", tmp_path / "audit")
     assert f"--new-rows {tmp_path / 'none'} does not exist" in answer.err
 
 
-def test_a_command_leaves_no_flags_in_messages_to_python(door: Any) -> None:
-    door("list", "nothing")
+def test_a_command_leaves_no_flags_in_messages_to_python(run_command: Any) -> None:
+    run_command("list", "nothing")
     with pytest.raises(InputError, match="`epochs` is 0"):
         complete_config({"data": "Digits", "epochs": 0})

@@ -16,7 +16,7 @@ import torch
 
 from logit_correction.cli import main
 
-from ..conftest import differing, trained_tensors
+from ..conftest import find_differing_tensors, load_trained_tensors
 
 #: Two stages: an epoch of ten steps in which the biased network trains alone, and one more.
 METHOD = ("--method", "my_parts.Stopped", "--method.attributes", "Online", "--method.attributes.head_start_epochs", "1")
@@ -50,33 +50,35 @@ def stopped(once: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(once, tmp_path / "my run"))
 
 
-def test_a_run_whose_checkpoint_does_not_fit_goes_on_as_if_it_was_never_stopped(stopped: Path, door: Any) -> None:
+def test_a_run_whose_checkpoint_does_not_fit_goes_on_as_if_it_was_never_stopped(
+    stopped: Path, run_command: Any
+) -> None:
     with no_file_over(870_000):
-        outcome = door("train", "--resume", "--out", stopped)
+        outcome = run_command("train", "--resume", "--out", stopped)
     assert outcome.status == 1
     last = outcome.err.splitlines()[-1]
     assert last.startswith(f"error: {stopped / 'resume.pt'} cannot be written (File too large): ")
     assert last.endswith(f"continue with: logit-correction train --resume --out '{stopped}'")
     assert {path.name for path in stopped.iterdir()} >= {"config.yaml", "resume.pt"}
-    refused = door("evaluate", stopped)
+    refused = run_command("evaluate", stopped)
     assert refused.status == 2 and str(stopped) in refused.err
-    assert door("train", *WORDS, "--out", stopped).status == 2  # not without --resume
-    assert door("train", "--resume", "--out", stopped).status == 0
-    assert door("train", *WORDS, "--out", stopped.parent / "whole").status == 0
-    assert differing(trained_tensors(stopped), trained_tensors(stopped.parent / "whole")) == []
+    assert run_command("train", *WORDS, "--out", stopped).status == 2  # not without --resume
+    assert run_command("train", "--resume", "--out", stopped).status == 0
+    assert run_command("train", *WORDS, "--out", stopped.parent / "whole").status == 0
+    assert find_differing_tensors(load_trained_tensors(stopped), load_trained_tensors(stopped.parent / "whole")) == []
 
 
-def test_another_command_names_what_it_cannot_write(door: Any, tmp_path: Path, once: Path) -> None:
+def test_another_command_names_what_it_cannot_write(run_command: Any, tmp_path: Path, once: Path) -> None:
     run = once.parent / "whole"
-    assert door("train", "--data", "Digits", "--method", "ERM", "--epochs", "1", "--out", run).status == 0
+    assert run_command("train", "--data", "Digits", "--method", "ERM", "--epochs", "1", "--out", run).status == 0
     with no_file_over(5_000):
-        outcome = door("report", run, "--out", tmp_path / "page.html")
+        outcome = run_command("report", run, "--out", tmp_path / "page.html")
     assert outcome.status == 1 and outcome.out == ""
     assert outcome.err.startswith(f"error: {tmp_path / 'page.html'} cannot be written (File too large): make room")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_resume_with_other_options_is_refused(stopped: Path, door: Any) -> None:
+def test_resume_with_other_options_is_refused(stopped: Path, run_command: Any) -> None:
     before = {path.name: path.read_bytes() for path in stopped.iterdir()}
     for words, expected in (
         (("--epochs", "5"), "epochs = 1, not 5"),
@@ -84,14 +86,14 @@ def test_resume_with_other_options_is_refused(stopped: Path, door: Any) -> None:
         (("--method", "LC", "--data", "Digits"), "method.name = my_parts.Stopped, not LC"),
         ((*WORDS, "--seed", "1"), "seed = 0, not 1"),
     ):
-        answer = door("train", "--resume", *words, "--out", stopped)
+        answer = run_command("train", "--resume", *words, "--out", stopped)
         assert answer.status == 2 and str(stopped) in answer.err and expected in answer.err
     assert {path.name: path.read_bytes() for path in stopped.iterdir()} == before
 
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_ctrl_c_stops_and_says_how_to_go_on_and_a_second_stops_at_once(
-    times: int, door: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    times: int, run_command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import my_parts
 
@@ -103,7 +105,7 @@ def test_ctrl_c_stops_and_says_how_to_go_on_and_a_second_stops_at_once(
         return forward(self, *given)
 
     monkeypatch.setattr(my_parts.Stopped, "forward", interrupted)
-    outcome = door("train", *WORDS, "--out", tmp_path / "run")
+    outcome = run_command("train", *WORDS, "--out", tmp_path / "run")
     assert outcome.status == 130 and outcome.out == "" and "Traceback" not in outcome.err
     *_, last = outcome.err.splitlines()
     words = " ".join(map(str, ("train", *WORDS, "--out", tmp_path / "run", "--resume")))

@@ -64,17 +64,17 @@ def test_a_class_of_the_users_own_and_its_options() -> None:
     assert found["network"] == {"name": "my_parts.Narrow", "width": 3} and found["biased_network"]["name"] == "MLP"
 
 
-def test_the_help_shows_the_options_of_what_is_named(door: Any) -> None:
-    short, whole = (door("train", words).out for words in ("--help", "--help-all"))
+def test_the_help_shows_the_options_of_what_is_named(run_command: Any) -> None:
+    short, whole = (run_command("train", words).out for words in ("--help", "--help-all"))
     assert [one.name for one in fields(TrainingConfig) if f"--{one.name} " not in whole] == []
     shown = re.findall(r"^  --(\S+)", short, flags=re.MULTILINE)
     assert {"data", "method", "shortcut", "legitimate", "epochs", "seed", "out", "resume"} <= {*shown}
     assert len(shown) <= 15 and f"{len(re.findall('^  --', whole, flags=re.MULTILINE)) - len(shown)} more" in short
-    audit = door("audit", "--help").out
+    audit = run_command("audit", "--help").out
     assert all(f"--{name} " in audit for name in ("new-rows", "fail-on", "try-fix", "when-unsure"))  # as pages write it
     assert "type:" not in whole and "default: null" not in whole
     parts = ("--method.attributes", "Clusters", "--method.prior", "Moving", "--method.mixing", "NoMixing")
-    shown = door("train", "--method", "LC", *parts, "--help").out
+    shown = run_command("train", "--method", "LC", *parts, "--help").out
     for option in ("--method.attributes.attributes.q ", "--method.prior.momentum"):
         assert option in shown
     assert "--data NAME" in shown and "--method.mixing.limit" not in shown and "--network.hidden" not in shown

@@ -28,7 +28,7 @@ def test_the_folder_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 
 
 def test_a_command_shows_and_removes_what_was_given_from_python(
-    door: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    run_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path))
     table = Path(from_table({"a": [1, 2], "y": ["no", "yes"]}, label="y").options["file"])
@@ -40,12 +40,12 @@ def test_a_command_shows_and_removes_what_was_given_from_python(
         other.touch()
     os.utime(array, (time.time() - 10 * 86_400,) * 2)
 
-    shown = door("cache")
+    shown = run_command("cache")
     assert shown.status == 0 and table.exists() and str(table.parent) in shown.out and "cache --clear" in shown.out
-    assert door("cache", "--days", "-1").status == 2 and array.exists()
-    assert door("cache", "--clear", "--days", "9").status == 0
+    assert run_command("cache", "--days", "-1").status == 2 and array.exists()
+    assert run_command("cache", "--clear", "--days", "9").status == 0
     assert table.exists() and not array.exists()
-    assert door("cache", "--clear").status == 0
+    assert run_command("cache", "--clear").status == 0
     left = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert set(left) == set(others)
 

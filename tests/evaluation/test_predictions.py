@@ -9,7 +9,7 @@ import pytest
 from logit_correction.evaluation.predictions import Predictions
 
 
-def made(rows: int = 6, dtype: Any = np.float32, **changes: Any) -> Predictions:
+def build_predictions(rows: int = 6, dtype: Any = np.float32, **changes: Any) -> Predictions:
     draw = np.random.default_rng(0)
     values: dict[str, Any] = {
         "index": np.arange(rows) * 3,
@@ -23,14 +23,14 @@ def made(rows: int = 6, dtype: Any = np.float32, **changes: Any) -> Predictions:
     return Predictions(**(values | changes))
 
 
-def same(one: Predictions, other: Predictions) -> None:
+def assert_equal_predictions(first: Predictions, second: Predictions) -> None:
     for name in ("index", "label", "logits", "attribute", "membership"):
-        left = getattr(one, name)
-        right = getattr(other, name)
+        left = getattr(first, name)
+        right = getattr(second, name)
         np.testing.assert_array_equal(left, right)
         assert left is None or left.dtype == right.dtype
     for name in ("label_names", "attribute_names", "split", "groups"):
-        assert getattr(one, name) == getattr(other, name)
+        assert getattr(first, name) == getattr(second, name)
 
 
 @pytest.mark.parametrize(
@@ -41,8 +41,8 @@ def same(one: Predictions, other: Predictions) -> None:
         {"membership": np.eye(6, 4), "groups": [("cat", "in"), ("cat", "out"), ("dog", "in"), ("dog", 'a, "b"')]},
     ],
 )
-def test_parquet_round_trip(tmp_path: Path, changes: dict[str, Any]) -> None:
-    predictions = made(**changes)
+def test_predictions_are_read_from_parquet_as_saved(tmp_path: Path, changes: dict[str, Any]) -> None:
+    predictions = build_predictions(**changes)
     predictions.save(tmp_path / "predictions.parquet")
-    same(predictions, Predictions.load(tmp_path / "predictions.parquet"))
+    assert_equal_predictions(predictions, Predictions.load(tmp_path / "predictions.parquet"))
     assert [file.name for file in tmp_path.iterdir()] == ["predictions.parquet"]

@@ -27,7 +27,7 @@ from logit_correction.evaluation.report import GroupReport
 from logit_correction.types import Correlation
 
 
-def made(rows: int, labels: int, attributes: int, seed: int, missing: float = 0.0) -> Predictions:
+def draw_predictions(rows: int, labels: int, attributes: int, seed: int, missing: float = 0.0) -> Predictions:
     """Random predictions; a share ``missing`` of the attributes is unknown."""
     draw = np.random.default_rng(seed)
     attribute = draw.integers(0, attributes, rows)
@@ -42,7 +42,7 @@ def made(rows: int, labels: int, attributes: int, seed: int, missing: float = 0.
     )
 
 
-def by_hand(predictions: Predictions, members: np.ndarray) -> tuple[int, int, list[float]]:
+def reference_group_statistics(predictions: Predictions, members: np.ndarray) -> tuple[int, int, list[float]]:
     """Count, correct and margins of a group (N,) bool, by a loop over rows."""
     margins = []
     for row in np.flatnonzero(members):
@@ -51,7 +51,7 @@ def by_hand(predictions: Predictions, members: np.ndarray) -> tuple[int, int, li
     return len(margins), sum(margin > 0 for margin in margins), margins
 
 
-def mean(values: list[float]) -> Any:
+def approximate_mean(values: list[float]) -> Any:
     return pytest.approx(np.mean(values)) if values else None
 
 
@@ -63,14 +63,14 @@ def mean(values: list[float]) -> Any:
     st.integers(0, 1000),
     st.sampled_from(["all known", "some unknown", "their own, which overlap"]),
 )
-def test_every_figure_agrees_with_a_loop(rows: int, labels: int, attributes: int, seed: int, kind: str) -> None:
-    predictions = made(rows, labels, attributes, seed, 0.4 * (kind == "some unknown"))
+def test_group_report_equals_a_loop_over_rows(rows: int, labels: int, attributes: int, seed: int, kind: str) -> None:
+    predictions = draw_predictions(rows, labels, attributes, seed, 0.4 * (kind == "some unknown"))
     draw = np.random.default_rng(seed)
     table = [sorted({y % attributes, int(draw.integers(attributes))}) for y in range(labels)]
     pairs = [(y, a) for y in range(labels) for a in range(attributes)]
     train = torch.from_numpy(draw.integers(0, 3, (labels, attributes)))
-    own = kind == "their own, which overlap"
-    if own:
+    overlapping = kind == "their own, which overlap"
+    if overlapping:
         membership = draw.random((rows, len(pairs))) < 0.3
         names = [(f"y{y}", f"a{a}") for y, a in pairs]
         predictions = replace(predictions, membership=membership, groups=names)
@@ -78,22 +78,24 @@ def test_every_figure_agrees_with_a_loop(rows: int, labels: int, attributes: int
         membership = np.stack([(predictions.label == y) & (predictions.attribute == a) for y, a in pairs], axis=1)
     report = GroupReport.from_predictions(predictions, Correlation.from_table(table, attributes), train)
     right = predictions.prediction == predictions.label
-    assert report.average == mean(right.tolist())
+    assert report.average == approximate_mean(right.tolist())
     assert report.worst_class == min(
-        mean(right[predictions.label == one].tolist()).expected for one in {*predictions.label}
+        approximate_mean(right[predictions.label == label].tolist()).expected for label in {*predictions.label}
     )
-    if predictions.attribute is None and not own:
+    if predictions.attribute is None and not overlapping:
         assert report.group_balanced is None
         return
-    found = [by_hand(predictions, members) for members in membership.T]
-    for (y, a), group, (count, correct, margins) in zip(pairs, report.groups.to_dict("records"), found, strict=True):
+    statistics = [reference_group_statistics(predictions, members) for members in membership.T]
+    for (y, a), group, (count, correct, margins) in zip(
+        pairs, report.groups.to_dict("records"), statistics, strict=True
+    ):
         assert [group[name] for name in ("label", "attribute", "count", "correct")] == [
             f"y{y}",
             f"a{a}",
             count,
             correct,
         ]
-        assert group["minority"] is (None if own else a not in table[y])
+        assert group["minority"] is (None if overlapping else a not in table[y])
         figures = [group[name] for name in ("accuracy", "low", "high", "margin_min", "margin_mean")]
         if count == 0:
             assert all(map(math.isnan, figures))
@@ -101,37 +103,41 @@ def test_every_figure_agrees_with_a_loop(rows: int, labels: int, attributes: int
         interval = binomtest(correct, count).proportion_ci(0.9, method="wilson")
         expected = [correct / count, interval.low, interval.high, min(margins), sum(margins) / count]
         assert figures == pytest.approx(expected)
-    accuracies = [correct / count if count else math.nan for count, correct, _ in found]
-    assert report.group_balanced == mean([one for one in accuracies if one == one])
-    assert report.worst_group == (pytest.approx(np.nanmin(accuracies)) if any(n for n, _, _ in found) else None)
+    accuracies = [correct / count if count else math.nan for count, correct, _ in statistics]
+    assert report.group_balanced == approximate_mean([label for label in accuracies if label == label])
+    assert report.worst_group == (pytest.approx(np.nanmin(accuracies)) if any(n for n, _, _ in statistics) else None)
     weight = train.flatten().numpy()
     weighted = np.array(accuracies)[weight > 0] @ weight[weight > 0] / max(1, weight.sum())
-    known = not own and weight.any() and not math.isnan(weighted)
-    assert report.adjusted_average == (pytest.approx(weighted) if known else None)
+    is_defined = not overlapping and weight.any() and not math.isnan(weighted)
+    assert report.adjusted_average == (pytest.approx(weighted) if is_defined else None)
     for minority, accuracy, margin in (
         (True, report.minority, report.minority_margin),
         (False, report.majority, report.majority_margin),
     ):
-        chosen = np.array([not own and (a not in table[y]) is minority for y, a in pairs])
-        assert accuracy == mean(right[membership[:, chosen].any(1)].tolist())
-        assert margin == mean([min(one[2]) for one, wanted in zip(found, chosen, strict=True) if wanted and one[2]])
+        chosen = np.array([not overlapping and (a not in table[y]) is minority for y, a in pairs])
+        assert accuracy == approximate_mean(right[membership[:, chosen].any(1)].tolist())
+        assert margin == approximate_mean(
+            [min(label[2]) for label, wanted in zip(statistics, chosen, strict=True) if wanted and label[2]]
+        )
 
 
-def test_unknown_attributes_leave_group_figures_out_and_labels_in() -> None:
-    known = made(50, 3, 3, seed=2)
-    unknown = Predictions(known.index, known.label, known.logits, known.label_names)
-    block = GroupReport.from_predictions(unknown, Correlation.one_to_one(3)).to_dict()
+def test_group_report_without_attributes_has_label_metrics_only() -> None:
+    with_attributes = draw_predictions(50, 3, 3, seed=2)
+    without_attributes = Predictions(
+        with_attributes.index, with_attributes.label, with_attributes.logits, with_attributes.label_names
+    )
+    block = GroupReport.from_predictions(without_attributes, Correlation.one_to_one(3)).to_dict()
     for name in ("group_balanced", "worst_group", "minority", "majority", "minority_margin", "majority_margin"):
         assert block[name] is None
     assert [group["attribute"] for group in block["groups"]] == [None] * 3
-    assert [group["label"] for group in block["groups"]] == list(known.label_names)
+    assert [group["label"] for group in block["groups"]] == list(with_attributes.label_names)
     assert block["worst_class"] == pytest.approx(min(group["accuracy"] for group in block["groups"]))
-    assert block["average"] == pytest.approx((known.prediction == known.label).mean())
+    assert block["average"] == pytest.approx((with_attributes.prediction == with_attributes.label).mean())
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-def test_logits_that_are_not_finite_still_give_strict_json(bad: float) -> None:
-    predictions = made(12, 2, 2, seed=4)
+def test_group_report_of_non_finite_logits_is_strict_json(bad: float) -> None:
+    predictions = draw_predictions(12, 2, 2, seed=4)
     predictions.logits[3, 0] = bad
     block = GroupReport.from_predictions(predictions, Correlation.one_to_one(2)).to_dict()
     assert json.loads(json.dumps(block, allow_nan=False)) == block
@@ -139,26 +145,26 @@ def test_logits_that_are_not_finite_still_give_strict_json(bad: float) -> None:
 
 @settings(max_examples=10)
 @given(st.integers(30, 60), st.integers(2, 4), st.integers(0, 999))
-def test_figures_of_all_rows_as_scikit_learn_has_them(rows: int, labels: int, seed: int) -> None:
-    predictions = made(rows, labels, 2, seed, missing=0.3)
+def test_f1_calibration_and_auroc_equal_scikit_learn(rows: int, labels: int, seed: int) -> None:
+    predictions = draw_predictions(rows, labels, 2, seed, missing=0.3)
     report = GroupReport.from_predictions(predictions)
     label = predictions.label
     probability = predictions.probabilities
     assert report.f1 == pytest.approx(f1_score(label, probability.argmax(1), average="macro"))
     place = np.ceil(15 * probability.max(1))
     right = probability.argmax(1) == label
-    gaps = [right[place == one].sum() - probability.max(1)[place == one].sum() for one in range(1, 16)]
+    gaps = [right[place == index].sum() - probability.max(1)[place == index].sum() for index in range(1, 16)]
     assert report.ece == pytest.approx(np.abs(gaps).sum() / len(label))
-    areas = [roc_auc_score(label == one, probability[:, one]) for one in np.unique(label)]
+    areas = [roc_auc_score(label == index, probability[:, index]) for index in np.unique(label)]
     assert report.auroc == pytest.approx(np.mean(areas))
 
 
-def share_of_sure(y_true: np.ndarray, probability: np.ndarray) -> float:
+def compute_confident_share(y_true: np.ndarray, probability: np.ndarray) -> float:
     """A metric of one's own: of the rows of the label, the share that get a probability of more than 0.6."""
     return float((probability[y_true == 1] > 0.6).mean())
 
 
-OWN = {
+REFERENCE_METRICS = {
     "recall": lambda own, said, _: recall_score(own, said),
     "precision": lambda own, said, _: precision_score(own, said, zero_division=np.nan),
     "specificity": lambda own, said, _: recall_score(~own, ~said),
@@ -167,33 +173,33 @@ OWN = {
     "sklearn.metrics.matthews_corrcoef": lambda own, said, _: matthews_corrcoef(own, said),
     "sklearn.metrics.average_precision_score": lambda own, _, probability: average_precision_score(own, probability),
     "sklearn.metrics.log_loss": lambda own, _, probability: log_loss(own, probability, labels=[False, True]),
-    share_of_sure: lambda own, _, probability: (probability[own] > 0.6).mean(),
+    compute_confident_share: lambda own, _, probability: (probability[own] > 0.6).mean(),
 }
 
 
-@pytest.mark.parametrize("named", [True, False])
-def test_any_metric_of_a_label_against_the_others_at_each_attribute(named: bool) -> None:
-    rows = made(150, 3, 2, seed=5)
-    if not named:
+@pytest.mark.parametrize("with_attributes", [True, False])
+def test_metrics_per_group_equal_references_one_label_against_the_others(with_attributes: bool) -> None:
+    rows = draw_predictions(150, 3, 2, seed=5)
+    if not with_attributes:
         rows = Predictions(rows.index, rows.label, rows.logits, rows.label_names)
-    frame = GroupReport.from_predictions(rows, metrics=list(OWN)).groups
-    assert len(frame) == (6 if named else 3)
+    frame = GroupReport.from_predictions(rows, metrics=list(REFERENCE_METRICS)).groups
+    assert len(frame) == (6 if with_attributes else 3)
     for group in frame.to_dict("records"):
-        there = np.full(150, True)
-        if named:
+        in_attribute_group = np.full(150, True)
+        if with_attributes:
             assert rows.attribute is not None
-            there = rows.attribute == list(rows.attribute_names).index(group["attribute"])
+            in_attribute_group = rows.attribute == list(rows.attribute_names).index(group["attribute"])
         label = list(rows.label_names).index(group["label"])
-        own = rows.label[there] == label
-        said = rows.prediction[there] == label
-        for metric, reference in OWN.items():
-            name = "share_of_sure" if callable(metric) else metric.rpartition(".")[2]
-            expected = reference(own, said, rows.probabilities[there, label])
+        has_label = rows.label[in_attribute_group] == label
+        predicted_label = rows.prediction[in_attribute_group] == label
+        for metric, reference in REFERENCE_METRICS.items():
+            name = "compute_confident_share" if callable(metric) else metric.rpartition(".")[2]
+            expected = reference(has_label, predicted_label, rows.probabilities[in_attribute_group, label])
             assert group[name] == pytest.approx(expected, nan_ok=True), name
     assert frame["recall"].tolist() == pytest.approx(frame["accuracy"].tolist(), nan_ok=True)
 
 
-def test_a_metric_that_is_not_defined_is_nan_and_one_that_fails_is_named() -> None:
+def test_undefined_metric_is_nan_and_failing_metric_is_named() -> None:
     rows = Predictions(range(3), [0, 0, 1], [[2.0, 1.0]] * 3, ["a", "b"], [0, 1, 1], ["x", "y"])
     groups = GroupReport.from_predictions(rows, metrics=["auroc", "sklearn.metrics.roc_auc_score"]).groups
     assert groups["auroc"].isna().tolist() == groups["roc_auc_score"].isna().tolist() == [True, False, True, False]
@@ -201,6 +207,6 @@ def test_a_metric_that_is_not_defined_is_nan_and_one_that_fails_is_named() -> No
     def broken(y_true: np.ndarray, y_pred: np.ndarray) -> float:
         raise KeyError("nothing")
 
-    for metrics, told in (([broken], "broken"), (["recal"], "recall"), (["math.pi"], "math.pi"), (["a.b"], "a.b")):
-        with pytest.raises(InputError, match=told):
+    for metrics, message in (([broken], "broken"), (["recal"], "recall"), (["math.pi"], "math.pi"), (["a.b"], "a.b")):
+        with pytest.raises(InputError, match=message):
             GroupReport.from_predictions(rows, metrics=metrics)

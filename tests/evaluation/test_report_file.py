@@ -1,4 +1,4 @@
-"""``report.json``: whatever stands in it is read, or refused by name."""
+"""``report.json``: any content is read, or refused by name."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def content() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def changed(content: dict[str, Any], place: tuple[Any, ...], value: Any) -> dict[str, Any]:
+def replace_entry(content: dict[str, Any], place: tuple[Any, ...], value: Any) -> dict[str, Any]:
     content = copy.deepcopy(content)
     inside: Any = content
     for name in place[:-1]:
@@ -44,15 +44,15 @@ def changed(content: dict[str, Any], place: tuple[Any, ...], value: Any) -> dict
     return content
 
 
-def read(content: dict[str, Any], folder: Path) -> Report:
+def write_and_read_report(content: dict[str, Any], folder: Path) -> Report:
     (folder / "report.json").write_text(json.dumps(content, allow_nan=False))
     return Report.read(folder)
 
 
-def test_a_report_is_read_as_it_was_written(content: dict[str, Any], tmp_path: Path) -> None:
-    report = read(content, tmp_path)
-    written = report.to_dict()
-    assert read(written, tmp_path).to_dict() == written
+def test_report_is_read_as_written(content: dict[str, Any], tmp_path: Path) -> None:
+    report = write_and_read_report(content, tmp_path)
+    report_dict = report.to_dict()
+    assert write_and_read_report(report_dict, tmp_path).to_dict() == report_dict
     assert report.test.to_dict() == content["test"] and report.evidence == content["evidence"]
     assert report.test.groups["accuracy"].isna().tolist() == [False, False, False, True]
     assert list(report.test.groups) == list(get_metrics(GroupRow))
@@ -67,6 +67,6 @@ def test_a_report_is_read_as_it_was_written(content: dict[str, Any], tmp_path: P
         (("test", "groups", 0, "count"), "x", ".*'x'.*column 'count'"),
     ],
 )
-def test_what_is_wrong_is_named(content: dict[str, Any], place: Any, value: Any, expected: str, tmp_path: Path) -> None:
+def test_wrong_entry_is_named(content: dict[str, Any], place: Any, value: Any, expected: str, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=rf"report\.json cannot be read \({expected}.*\): put a copy"):
-        read(changed(content, place, value), tmp_path)
+        write_and_read_report(replace_entry(content, place, value), tmp_path)

@@ -12,21 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from ..conftest import differing, trained_tensors
-from ..forked import PATIENCE, Forked, launch
+from ..conftest import find_differing_tensors, load_trained_tensors
+from ..forked_programs import PATIENCE, ForkedProgram, start_two_processes
 
 WORDS = ("--data", "Digits", "--network", "MLP", "--epochs", "4", "--batch_size", "64", "--threads", "1")
 
 
 def check_same_run(run: Path, other: Path) -> None:
-    assert differing(trained_tensors(run), trained_tensors(other)) == []
+    assert find_differing_tensors(load_trained_tensors(run), load_trained_tensors(other)) == []
     assert {path.name for path in run.iterdir()} == {path.name for path in other.iterdir()}
 
 
 def run_command(words: list[str]) -> None:
     """Run the program to its end."""
-    with Forked(words) as process:
-        assert process.wait() == 0, process.told
+    with ForkedProgram(words) as process:
+        assert process.wait() == 0, process.output
 
 
 def test_one_of_two_processes_killed(program: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -42,14 +42,14 @@ def test_one_of_two_processes_killed(program: list[str], tmp_path: Path, monkeyp
     with ExitStack() as stack, monkeypatch.context() as patch:
         patch.setenv("STOP", "SIGKILL:15")  # an epoch has ten steps
         patch.setenv("STOP_RANK", "1")
-        first, second = launch(stack, [*words, str(run)])
+        first, second = start_two_processes(stack, [*words, str(run)])
         assert (second.wait(), first.wait()) == (-signal.SIGKILL, 1), first.told
         said = [line for line in first.told.splitlines() if line.startswith("error: another process of this run")]
         assert len(said) == 1 and said[0].endswith(f"--out {run} --resume"), first.told
     assert (run / "resume.pt").exists()
     with ExitStack() as stack:
-        both = launch(stack, [*words, str(run), "--resume"])
-        assert [process.wait() for process in both] == [0, 0], [process.told for process in both]
+        both = start_two_processes(stack, [*words, str(run), "--resume"])
+        assert [process.wait() for process in both] == [0, 0], [process.output for process in both]
     check_same_run(run, whole)
 
 

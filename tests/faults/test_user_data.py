@@ -26,7 +26,7 @@ from PIL import Image
 from logit_correction import InputError, audit, from_table, train
 
 Case = dict[str, Any]
-Door = Callable[..., Any]
+CommandRunner = Callable[..., Any]
 
 later = ("ignore::DeprecationWarning", "ignore::PendingDeprecationWarning", "ignore::ResourceWarning")
 chance = "ignore:invalid value encountered in matmul:RuntimeWarning"  # of BLAS, over finite numbers
@@ -91,7 +91,14 @@ def reorder(rows: Any, order: Sequence[int]) -> Any:
 
 
 def check_files(
-    door: Door, case: Case, place: Path, options: Case, labels: Any, names: list[Any], write: Any, data: Any = None
+    run_command: CommandRunner,
+    case: Case,
+    place: Path,
+    options: Case,
+    labels: Any,
+    names: list[Any],
+    write: Any,
+    data: Any = None,
 ) -> None:
     """Check the commands: they read and answer all rows, in whatever order ``write`` puts them, and count right."""
     run = place / "run"
@@ -102,7 +109,7 @@ def check_files(
     once = ["--method", case["method"], "--epochs", 1, "--threads", 1, "--device", "cpu", "--out", run]
 
     def call(*words: object) -> Any:
-        answer = door(*words)
+        answer = run_command(*words)
         assert answer.status in (0, 2), answer
         check_message(answer.err.partition("error: ")[2], names) if answer.status else None
         return answer
@@ -247,7 +254,7 @@ DAMAGED = {"zero": lambda text: text[:9] + b"\0" + text[9:], "long row": lambda 
 
 
 @run_on_cases(0.28, CELLS, **TABLE, **COMMON, labels=LABELS, sep=",;\t|", written=[*WRITTEN, *DAMAGED], quoting=[0, 1])
-def test_csv(case: Case, door: Door, tmp_path: Path) -> None:
+def test_csv(case: Case, run_command: CommandRunner, tmp_path: Path) -> None:
     place = empty_folder(tmp_path)
     frame, options = make_frame(case, case["labels"])
     file = place / "rows.csv"
@@ -260,15 +267,15 @@ def test_csv(case: Case, door: Door, tmp_path: Path) -> None:
         return [file]
 
     if case["written"] in WRITTEN:
-        check_files(door, case, place, options, frame[case["label"]].tolist(), names, write)
+        check_files(run_command, case, place, options, frame[case["label"]].tolist(), names, write)
     else:
-        answer = door("preview", "--data", *write(range(len(frame))), f"--data.label={case['label']}")
+        answer = run_command("preview", "--data", *write(range(len(frame))), f"--data.label={case['label']}")
         assert answer.status in (0, 2), answer
         check_message(answer.err, names) if answer.status else None
 
 
 @run_on_cases(0.12, FRAME, **TABLE, **COMMON, labels=FRAME, compression=["snappy", "zstd", "gzip"])
-def test_parquet(case: Case, door: Door, tmp_path: Path) -> None:
+def test_parquet(case: Case, run_command: CommandRunner, tmp_path: Path) -> None:
     place = empty_folder(tmp_path)
     frame, options = make_frame(case, *case["labels"])
 
@@ -277,7 +284,9 @@ def test_parquet(case: Case, door: Door, tmp_path: Path) -> None:
             reorder(frame, order).to_parquet(place / "rows.parquet", compression=case["compression"])
         return [place / "rows.parquet"]
 
-    check_files(door, case, place, options, frame[case["label"]].tolist(), ["rows.parquet", *map(repr, frame)], write)
+    check_files(
+        run_command, case, place, options, frame[case["label"]].tolist(), ["rows.parquet", *map(repr, frame)], write
+    )
 
 
 INDEX = [range, lambda rows: pd.Index(range(rows), name="site"), lambda rows: pd.Index(range(rows), name="z"),
@@ -342,7 +351,7 @@ PLACES = ["{label}", "{split}/{label}", "{label}/deep"]
 
 @run_on_cases(0.14, MODES, labels=FOLDERS, each=[8, 1, 2, 3, 20], file=FILES, broken=[*BROKEN], all=[False, True],
        end=ENDS, side=[9, 1, 50, 70], layout=PLACES, table=[False, True], method=["ERM", "LC"])  # fmt: skip
-def test_folders(case: Case, door: Door, tmp_path: Path) -> None:
+def test_folders(case: Case, run_command: CommandRunner, tmp_path: Path) -> None:
     place = empty_folder(tmp_path)
     pixels = np.random.default_rng(case["seed"])
     files = list[Path]()
@@ -369,7 +378,7 @@ def test_folders(case: Case, door: Door, tmp_path: Path) -> None:
     def take_files(order: Sequence[int]) -> list[object]:
         return [files[row] for row in order]
 
-    check_files(door, case, place, options, labels, names, take_files, data)
+    check_files(run_command, case, place, options, labels, names, take_files, data)
 
 
 SHAPES = [(4,), (1,), (0,), (300,), (2, 2), (3, 8, 8), (8, 8, 3), (1, 8, 8), (4, 8, 8), (1, 1, 1), (), (2, 3, 4, 5)]

@@ -16,11 +16,11 @@ LABEL = torch.tensor([0, 1, 0, 1, 2, 0, 2, 2, 1, 0])
 MINORITY = torch.tensor([0, 1, 1, 0, 0, 1, 0, 0, 0, 0], dtype=torch.bool)  # none with label 2
 
 
-def seeded(seed: int = 0) -> torch.Generator:
+def make_generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def allowed(label: Tensor, candidate: Tensor, row: int) -> list[int]:
+def reference_partners(label: Tensor, candidate: Tensor, row: int) -> list[int]:
     same = [i for i in range(len(label)) if label[i] == label[row]]
     return [i for i in same if candidate[i]] or same
 
@@ -38,29 +38,29 @@ def test_ramp_up_equals_its_formula(epoch: float, length: float) -> None:
     rows=st.integers(1, 40),
     share=st.sampled_from([0.0, 0.1, 0.5, 1.0]),
 )
-def test_a_partner_has_the_same_label_and_is_a_candidate_where_there_is_one(
+def test_mixup_partner_has_the_same_label_and_is_a_candidate_if_any_exists(
     seed: int, labels: int, rows: int, share: float
 ) -> None:
-    generator = seeded(seed)
+    generator = make_generator(seed)
     label = torch.randint(0, labels, (rows,), generator=generator)
     candidate = torch.rand(rows, generator=generator) < share
     partner = mixup_partner(label, candidate, labels, generator)
     assert partner.dtype == torch.long
     for row in range(rows):
-        assert int(partner[row]) in allowed(label, candidate, row)
+        assert int(partner[row]) in reference_partners(label, candidate, row)
 
 
 @pytest.mark.parametrize("shape", [(10,), (10, 2, 3)])
 @pytest.mark.parametrize("kind", ["number", "scalar", "rows"])
-def test_mix_equals_a_loop_over_rows(shape: tuple[int, ...], kind: str) -> None:
-    inputs = torch.randn(shape, generator=seeded(1), dtype=torch.float64)
-    partner = torch.randint(0, 10, (10,), generator=seeded(2))
-    rows = torch.rand(10, generator=seeded(3), dtype=torch.float64)
+def test_mix_rows_equals_a_loop_over_rows(shape: tuple[int, ...], kind: str) -> None:
+    inputs = torch.randn(shape, generator=make_generator(1), dtype=torch.float64)
+    partner = torch.randint(0, 10, (10,), generator=make_generator(2))
+    rows = torch.rand(10, generator=make_generator(3), dtype=torch.float64)
     weight: Tensor | float = {"number": 0.3, "scalar": torch.tensor(0.3), "rows": rows}[kind]
     expected = torch.empty_like(inputs)
     for i in range(10):
-        own = float(rows[i]) if kind == "rows" else 0.3
-        expected[i] = own * inputs[i] + (1 - own) * inputs[partner[i]]
+        row_weight = float(rows[i]) if kind == "rows" else 0.3
+        expected[i] = row_weight * inputs[i] + (1 - row_weight) * inputs[partner[i]]
     before = inputs.clone()
     torch.testing.assert_close(mix_rows(inputs, partner, weight), expected, rtol=1e-6, atol=1e-6)
     assert torch.equal(inputs, before)
@@ -68,19 +68,19 @@ def test_mix_equals_a_loop_over_rows(shape: tuple[int, ...], kind: str) -> None:
 
 @pytest.mark.parametrize("form", ["every-row", "minority-rows"])
 def test_group_mixup_mixes_inputs_and_priors_with_the_same_partners(form: str) -> None:
-    inputs = torch.randn(10, 4, generator=seeded(1), dtype=torch.float64)
-    prior = torch.rand(10, 3, generator=seeded(2), dtype=torch.float64)
-    mixed, mixed_prior = group_mixup(inputs, prior, LABEL, MINORITY, weight=0.6, form=form, generator=seeded(7))
-    partner = mixup_partner(LABEL, MINORITY, 3, seeded(7), form)
+    inputs = torch.randn(10, 4, generator=make_generator(1), dtype=torch.float64)
+    prior = torch.rand(10, 3, generator=make_generator(2), dtype=torch.float64)
+    mixed, mixed_prior = group_mixup(inputs, prior, LABEL, MINORITY, weight=0.6, form=form, generator=make_generator(7))
+    partner = mixup_partner(LABEL, MINORITY, 3, make_generator(7), form)
     for i, j in enumerate(partner.tolist()):
         torch.testing.assert_close(mixed[i], 0.6 * inputs[i] + 0.4 * inputs[j])
         torch.testing.assert_close(mixed_prior[i], 0.6 * prior[i] + 0.4 * prior[j])
 
 
-def test_only_minority_rows_are_mixed_and_with_majority_rows_of_their_label() -> None:
+def test_minority_rows_form_mixes_minority_rows_with_majority_rows_of_their_label() -> None:
     rows = torch.arange(len(LABEL))
     for seed in range(20):
-        partner = mixup_partner(LABEL, MINORITY, 3, seeded(seed), "minority-rows")
+        partner = mixup_partner(LABEL, MINORITY, 3, make_generator(seed), "minority-rows")
         assert torch.equal(partner[~MINORITY], rows[~MINORITY])
         assert not MINORITY[partner[MINORITY]].any()
         assert torch.equal(LABEL[partner], LABEL)

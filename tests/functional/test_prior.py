@@ -30,7 +30,7 @@ def test_count_prior_equals_smoothed_counts(
     torch.testing.assert_close(actual.double(), expected, rtol=1e-5, atol=1e-7)
 
 
-def test_count_prior_takes_arrays_and_lists_and_needs_something_to_count() -> None:
+def test_count_prior_takes_arrays_and_lists_and_needs_known_attributes() -> None:
     label = np.array([0, 0, 1])
     attribute = np.array([0, 1, -1])
     expected = torch.tensor([[0.5, 0.5], [0.0, 0.0]])

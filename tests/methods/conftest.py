@@ -17,7 +17,7 @@ from logit_correction.registry import import_component
 from logit_correction.runs.assemble import build_training_rows
 from logit_correction.types import Batch
 
-from ..conftest import made
+from ..conftest import build_arguments
 
 Build = Callable[..., Algorithm]
 
@@ -25,7 +25,7 @@ Build = Callable[..., Algorithm]
 def build(name: str, table: DataTable, seed: int = 0, *, stage: int = 0, **options: Any) -> Algorithm:
     """The method ``name`` with a small network, at the begin of a stage; stages before it are not trained."""
     cls = import_component("method", name, METHODS)
-    options = {"network": lambda: MLP(table.info, hidden=(16, 16)), **made(cls, options)}
+    options = {"network": lambda: MLP(table.info, hidden=(16, 16)), **build_arguments(cls, options)}
     algorithm: Algorithm = cls(info=table.info, seed=seed, **options)
     algorithm.setup(build_training_rows(table, algorithm, 0, None))
     algorithm.begin_stage(0, None)

@@ -27,8 +27,8 @@ from logit_correction.training.display import Display
 from logit_correction.training.fit import Trainer
 from logit_correction.types import Batch, Correlation, Step, TrainingRows
 
-from ..conftest import biased_table, differing, made, read_again, tensors
-from ..waiting import Sent
+from ..conftest import build_arguments, build_biased_table, copy_tensors, find_differing_tensors, save_and_load
+from ..device_transfers import DeviceTransferRecorder
 
 SOURCES: dict[str, dict[str, Any]] = {
     "images": {"images": True},
@@ -102,8 +102,8 @@ def format_options(value: Any) -> str:
 def make_cases(name: str, options: dict[str, Any], source: str, marks: Any = ()) -> list[Any]:
     """A method under its options in every stage; ``build`` takes the stage among the options."""
     cls = import_component("method", name, METHODS)
-    info = biased_table(**SOURCES[source]).info
-    stages = cls(lambda: MLP(info, hidden=(8,)), info, **made(cls, options)).num_stages
+    info = build_biased_table(**SOURCES[source]).info
+    stages = cls(lambda: MLP(info, hidden=(8,)), info, **build_arguments(cls, options)).num_stages
     named = f"{name} {format_options(options)} {source}"
     return [pytest.param(name, {**options, "stage": k}, source, id=f"{named} {k}", marks=marks) for k in range(stages)]
 
@@ -183,7 +183,7 @@ def test_a_saved_state_gives_the_same_predictions_and_the_same_next_step(
     second = build(name, table, **{**options, "stage": 0})
     take_steps(first, table, epochs=2)
     second.stage = first.stage
-    second.load_state_dict(read_again(first.state_dict()))
+    second.load_state_dict(save_and_load(first.state_dict()))
     assert torch.equal(first.predict(fetch_all_inputs(table)), second.predict(fetch_all_inputs(table)))
     step, gradient = next_step(first)
     step_again, gradient_again = next_step(second)
@@ -191,7 +191,7 @@ def test_a_saved_state_gives_the_same_predictions_and_the_same_next_step(
     assert step.logs.keys() == step_again.logs.keys()
     assert all(torch.equal(step.logs[key], step_again.logs[key]) for key in step.logs)
     assert len(gradient) == len(gradient_again) > 0 and all(map(torch.equal, gradient, gradient_again))
-    assert differing(tensors(first.state_dict()), tensors(second.state_dict())) == []
+    assert find_differing_tensors(copy_tensors(first.state_dict()), copy_tensors(second.state_dict())) == []
 
 
 def test_the_seed_decides_the_training(build, name: str, options: dict[str, Any], table: DataTable, take_steps) -> None:
@@ -200,8 +200,8 @@ def test_the_seed_decides_the_training(build, name: str, options: dict[str, Any]
         torch.manual_seed(len(results))
         algorithm = build(name, table, seed=seed, **options)
         take_steps(algorithm, table)
-        results.append(tensors(algorithm.state_dict()))
-    assert differing(results[0], results[1]) == []
+        results.append(copy_tensors(algorithm.state_dict()))
+    assert find_differing_tensors(results[0], results[1]) == []
     drawn = [key for key in results[0] if key.endswith(".weight") and bool(results[0][key].any())]
     assert drawn and not any(torch.equal(results[0][key], results[2][key]) for key in drawn)
 
@@ -215,7 +215,7 @@ def test_a_step_reads_no_value_on_the_host_and_sends_none(
     batch = next(batches(algorithm, table))
     moved = Batch(batch.inputs.to("meta"), batch.label.to("meta"), batch.index.to("meta"))
     algorithm(moved, 0.0).loss.backward()  # tables are placed on the device once
-    with Sent("meta") as sent:
+    with DeviceTransferRecorder("meta") as sent:
         for epoch in (0.0, 0.7, LATE):
             algorithm(moved, epoch).loss.backward()
     assert sent.operations == []
@@ -268,7 +268,7 @@ def test_attributes_of_training_rows_do_not_reach_a_method_that_asks_for_none(
 ) -> None:
     cls: type[Algorithm] = import_component("method", name, METHODS)
     options = {key: value for key, value in options.items() if key != "stage"}
-    if cls(lambda: MLP(table.info), table.info, **made(cls, options)).needs_attributes:
+    if cls(lambda: MLP(table.info), table.info, **build_arguments(cls, options)).needs_attributes:
         pytest.skip("the method declares that it needs attributes")
     seen: list[object] = []
     rows = table.split["train"]
@@ -277,9 +277,9 @@ def test_attributes_of_training_rows_do_not_reach_a_method_that_asks_for_none(
     other[rows[::3]] = -1
     assert not torch.equal(other, table.attribute)
     fits = [
-        train_algorithm(cls, made(cls, options), replace(table, attribute=attribute), tmp_path, seen.append)
+        train_algorithm(cls, build_arguments(cls, options), replace(table, attribute=attribute), tmp_path, seen.append)
         for attribute in (table.attribute, other)
     ]
-    assert differing(*(tensors(fit.algorithm.state_dict()) for fit in fits)) == []
+    assert find_differing_tensors(*(copy_tensors(fit.algorithm.state_dict()) for fit in fits)) == []
     assert fits[0].record.rows == fits[1].record.rows
     assert seen == [None, None]

@@ -9,7 +9,7 @@ from torch.nn.functional import cross_entropy
 
 from logit_correction.data.table import DataTable
 
-from ..conftest import Told
+from ..conftest import FixedAttributes
 
 
 def get_training_rows(table: DataTable) -> tuple[Tensor, Tensor]:
@@ -21,7 +21,7 @@ def get_training_rows(table: DataTable) -> tuple[Tensor, Tensor]:
 def test_the_loss_of_an_unknown_row_is_plain_cross_entropy(name: str, table, build, batches) -> None:
     mixing = {} if name == "Reweighting" else {"mixing": "NoMixing"}
     attribute = torch.where(torch.arange(48) % 3 == 1, -1, get_training_rows(table)[1])
-    algorithm = build(name, table, attributes=Told(attribute), **mixing)
+    algorithm = build(name, table, attributes=FixedAttributes(attribute), **mixing)
     for batch in batches(algorithm, table):
         batch = type(batch)(batch.inputs[:1], batch.label[:1], batch.index[:1])
         plain = cross_entropy(algorithm.network(batch.inputs), batch.label)

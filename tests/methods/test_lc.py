@@ -19,7 +19,7 @@ from logit_correction.methods.lc import LC
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch
 
-from ..conftest import differing, tensors
+from ..conftest import copy_tensors, find_differing_tensors
 
 #: Both networks are trained side by side from the first step to the last, as in the paper.
 PLAIN: dict[str, Any] = {
@@ -64,7 +64,7 @@ def test_lc_without_a_correction_equals_erm(options, table, build, take_steps) -
     lc = build("LC", table, seed=2, **options)
     for algorithm in (erm, lc):
         take_steps(algorithm, table, epochs=4)
-    assert differing(*(one.network.state_dict() for one in (erm, lc))) == []
+    assert find_differing_tensors(*(one.network.state_dict() for one in (erm, lc))) == []
 
 
 def compute_reference_biased_loss(logits: Tensor, label: Tensor) -> Tensor:
@@ -122,7 +122,7 @@ def test_one_loss_and_one_optimiser_equal_two_of_each(form: str, table, build, t
     take_steps(algorithm, table, epochs=3)
     pairs = [(algorithm.network, robust), (algorithm.attributes.network, biased), (algorithm.group_prior, prior)]
     for one, other in pairs:
-        for key, value in tensors(other.state_dict()).items():
+        for key, value in copy_tensors(other.state_dict()).items():
             torch.testing.assert_close(one.state_dict()[key], value, rtol=1e-4, atol=2e-5)
     assert bool((prior.table > 0.02).any()) and bool(torch.isfinite(prior.table).all())
 

@@ -57,7 +57,7 @@ LARGE_CASES: list[tuple[str, dict[str, Any], DataInfo]] = [
 Make = Callable[[], nn.Module]
 
 
-def random_inputs(info: DataInfo, rows: int = 6) -> Inputs:
+def draw_inputs(info: DataInfo, rows: int = 6) -> Inputs:
     generator = torch.Generator().manual_seed(0)
     if not info.tokens:
         return torch.rand((rows, *info.input_shape), generator=generator)
@@ -66,7 +66,7 @@ def random_inputs(info: DataInfo, rows: int = 6) -> Inputs:
     return {"input_ids": torch.randint(4, 19, (rows, length), generator=generator) * mask, "attention_mask": mask}
 
 
-def take(inputs: Inputs, rows: slice) -> Inputs:
+def take_rows(inputs: Inputs, rows: slice) -> Inputs:
     return {name: part[rows] for name, part in inputs.items()} if isinstance(inputs, dict) else inputs[rows]
 
 
@@ -85,17 +85,17 @@ def case(request: pytest.FixtureRequest) -> tuple[Make, DataInfo]:
     return lambda: cls(info, **options), info
 
 
-def test_every_network_is_tried_here() -> None:
+def test_every_network_has_a_case() -> None:
     assert {name for name, _, _ in [*CASES, *LARGE_CASES]} == {name for name in NETWORKS if name != "FromRun"}
 
 
-def test_every_network_is_its_head_after_its_features_row_by_row_and_its_state_is_all_that_it_is(case: Any) -> None:
+def test_network_equals_its_head_on_its_features_and_is_restored_from_its_state(case: Any) -> None:
     make, info = case
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         network = make()
         second = make()
-        inputs = random_inputs(info)
+        inputs = draw_inputs(info)
     assert all(module.training for module in network.modules())
     logits = network(inputs)
     assert logits.shape == (6, info.num_labels) and bool(torch.isfinite(logits).all())
@@ -105,14 +105,14 @@ def test_every_network_is_its_head_after_its_features_row_by_row_and_its_state_i
     expected = network(inputs)
     assert isinstance(network.head, nn.Linear) and features.shape == (6, network.head.in_features)
     assert torch.equal(network.head(features), expected)
-    one_by_one = torch.cat([network(take(inputs, slice(row, row + 1))) for row in range(6)])
+    one_by_one = torch.cat([network(take_rows(inputs, slice(row, row + 1))) for row in range(6)])
     torch.testing.assert_close(one_by_one, expected, rtol=1e-3, atol=1e-4)
     assert not torch.equal(expected, second.eval()(inputs))
     second.load_state_dict(network.state_dict())
     assert torch.equal(expected, second(inputs))
 
 
-def test_every_network_trains_with_lc(case: Any) -> None:
+def test_network_trains_with_lc(case: Any) -> None:
     make, info = case
     hidden = 0.0 if info.tokens else 0.5
     mixing = GroupMixUp(place="features" if info.tokens else "inputs")
@@ -120,7 +120,7 @@ def test_every_network_trains_with_lc(case: Any) -> None:
     method.setup(TrainingRows(torch.arange(info.num_rows) % info.num_labels))
     method.begin_stage(0, None)
     optimizer = torch.optim.SGD(method.parameter_groups(), lr=1e-3)
-    batch = Batch(random_inputs(info), torch.arange(6) % info.num_labels, torch.arange(6))
+    batch = Batch(draw_inputs(info), torch.arange(6) % info.num_labels, torch.arange(6))
     before = [p.detach().clone() for p in method.network.parameters()]
     for step in range(2):
         loss = method(batch, step / 2).loss
@@ -149,12 +149,14 @@ REFUSED: list[tuple[str, dict[str, Any], DataInfo, str]] = [
 
 
 @pytest.mark.parametrize(("name", "options", "info", "expected"), REFUSED)
-def test_what_cannot_be_is_refused(name: str, options: dict[str, Any], info: DataInfo, expected: str) -> None:
+def test_unsuitable_options_and_data_are_refused(
+    name: str, options: dict[str, Any], info: DataInfo, expected: str
+) -> None:
     with pytest.raises(InputError, match=expected):
         import_component("network", name, NETWORKS)(info, **options)
 
 
-def test_the_mlp_equals_its_formula_and_mixing_behind_its_first_layer_is_mixing_inputs() -> None:
+def test_mlp_equals_its_formula_and_mixing_after_its_first_layer_equals_mixing_inputs() -> None:
     network = MLP(DataInfo(num_labels=3, num_rows=1, input_shape=(2, 3, 4)), hidden=[5, 4]).double()
     inputs = torch.randn(7, 2, 3, 4, dtype=torch.float64)
     weights = list(network.parameters())
@@ -162,16 +164,18 @@ def test_the_mlp_equals_its_formula_and_mixing_behind_its_first_layer_is_mixing_
     for layer in range(2):
         value = (value @ weights[2 * layer].T + weights[2 * layer + 1]).clamp_min(0)
     torch.testing.assert_close(network(inputs), value @ weights[4].T + weights[5])
-    values, rest = split_at_mixing_point(network, inputs, "inputs")
+    values, apply_rest = split_at_mixing_point(network, inputs, "inputs")
     assert values.shape == (7, 5)
     partner = torch.arange(7).flip(0)
     weight = torch.rand(7, dtype=torch.float64)
-    mixed = rest(mix_rows(values, partner, weight))
+    mixed = apply_rest(mix_rows(values, partner, weight))
     expected = network(mix_rows(inputs, partner, weight))
     torch.testing.assert_close(mixed, expected)
-    found, wanted = (torch.autograd.grad(one.square().sum(), weights) for one in (mixed, expected))
-    for gradient, other in zip(found, wanted, strict=True):
-        torch.testing.assert_close(gradient, other)
+    gradients, expected_gradients = (
+        torch.autograd.grad(outputs.square().sum(), weights) for outputs in (mixed, expected)
+    )
+    for gradient, expected_gradient in zip(gradients, expected_gradients, strict=True):
+        torch.testing.assert_close(gradient, expected_gradient)
     wide = MLP(VECTORS, hidden=[9])
     numbers = torch.randn(3, 7)
     assert split_at_mixing_point(wide, numbers, "inputs")[0] is numbers
@@ -202,11 +206,13 @@ def test_imagenet_weights_are_read_from_the_cache_without_pickle(torch_home: Pat
         with pytest.raises(InputError, match="damaged"):
             ResNet18(info, weights="imagenet")
     trunk = resnet18().eval()
-    asked = dict[str, Any]()
+    load_options = dict[str, Any]()
     state = trunk.state_dict()
-    monkeypatch.setattr(torch.hub, "load_state_dict_from_url", lambda url, **options: asked.update(options) or state)
+    monkeypatch.setattr(
+        torch.hub, "load_state_dict_from_url", lambda url, **options: load_options.update(options) or state
+    )
     network = ResNet18(info, weights="imagenet").eval()
-    assert asked["weights_only"] and asked["check_hash"]
+    assert load_options["weights_only"] and load_options["check_hash"]
     trunk.fc = nn.Identity()
     images = torch.rand(2, 3, 32, 32)
     torch.testing.assert_close(network.features(images), trunk(Standardize()(images)))
@@ -215,7 +221,7 @@ def test_imagenet_weights_are_read_from_the_cache_without_pickle(torch_home: Pat
         assert ResNet18(info, weights="imagenet").metadata == {"stem": "imagenet", "weights": "imagenet"}
 
 
-def test_timm_reads_a_file_of_weights(tmp_path: Path) -> None:
+def test_timm_reads_a_weights_file(tmp_path: Path) -> None:
     timm = pytest.importorskip("timm")
     from safetensors.torch import save_file
 
@@ -235,9 +241,7 @@ def test_timm_reads_a_file_of_weights(tmp_path: Path) -> None:
         Timm(SMALL, model="test_resnet", weights="gone.safetensors")
 
 
-def test_code_in_the_folder_of_a_text_model_neither_runs_nor_is_asked_about(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_in_the_folder_of_a_text_model_never_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("transformers")
     parts = {"AutoConfig": "code.C", "AutoModel": "code.M", "AutoTokenizer": ["code.T", None]}
     for name in ("config.json", "tokenizer_config.json"):
@@ -250,16 +254,16 @@ def test_code_in_the_folder_of_a_text_model_neither_runs_nor_is_asked_about(
     assert not (tmp_path / "ran").exists()
 
 
-def test_a_text_encoder_is_read_from_its_folder_and_padding_does_not_count(tiny_bert: Path, tmp_path: Path) -> None:
+def test_text_encoder_is_read_from_its_folder_and_ignores_padding(tiny_bert: Path, tmp_path: Path) -> None:
     import transformers
 
     encoder = transformers.BertModel.from_pretrained(tiny_bert).eval()
-    given = random_inputs(TOKENS)
-    assert isinstance(given, dict)
-    other = {**given, "input_ids": given["input_ids"] + (1 - given["attention_mask"]) * 7}
+    tokens = draw_inputs(TOKENS)
+    assert isinstance(tokens, dict)
+    tokens_with_other_padding = {**tokens, "input_ids": tokens["input_ids"] + (1 - tokens["attention_mask"]) * 7}
     network = TextClassifier(TOKENS, model=str(tiny_bert)).eval()
-    torch.testing.assert_close(network.features(given), encoder(**given).pooler_output)
-    torch.testing.assert_close(network(given), network(other))
+    torch.testing.assert_close(network.features(tokens), encoder(**tokens).pooler_output)
+    torch.testing.assert_close(network(tokens), network(tokens_with_other_padding))
     (tmp_path / "config.json").write_text((tiny_bert / "config.json").read_text())
     torch.save(encoder.state_dict(), tmp_path / "pytorch_model.bin")
     with pytest.raises(InputError, match=r"model\.safetensors"):
@@ -273,7 +277,7 @@ def test_a_text_encoder_is_read_from_its_folder_and_padding_does_not_count(tiny_
         TextClassifier(replace(TOKENS, input_shape=(25,)), model=str(tiny_bert))
 
 
-def test_a_resnet_standardises_by_the_statistics_asked_for() -> None:
+def test_resnet_standardizes_by_the_requested_statistics() -> None:
     transforms = pytest.importorskip("torchvision.transforms")
     images = torch.rand(2, 3, 8, 8)
     mean = {"imagenet": (0.485, 0.456, 0.406), "cifar": (0.4914, 0.4822, 0.4465)}
@@ -286,26 +290,26 @@ def test_a_resnet_standardises_by_the_statistics_asked_for() -> None:
     torch.testing.assert_close(with_default, torch.tensor(mean["imagenet"]))
 
 
-def test_features_of_texts_are_mixed_before_the_dropout_that_every_reader_of_the_head_gets(tiny_bert: Path) -> None:
+def test_text_features_are_mixed_before_the_dropout_of_the_head(tiny_bert: Path) -> None:
     import transformers
 
-    given = random_inputs(TOKENS)
-    assert isinstance(given, dict)
+    tokens = draw_inputs(TOKENS)
+    assert isinstance(tokens, dict)
     network = TextClassifier(TOKENS, model=str(tiny_bert))
     encoder = transformers.BertModel.from_pretrained(tiny_bert).train()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(5)
-        logits = network(given)
+        logits = network(tokens)
         torch.manual_seed(5)
-        dropped = nn.functional.dropout(encoder(**given).pooler_output, 0.1)
+        dropped = nn.functional.dropout(encoder(**tokens).pooler_output, 0.1)
         torch.testing.assert_close(logits, dropped @ network.head.weight.T + network.head.bias)  # without mixing
         network.features.eval()
-        values, rest = split_at_mixing_point(network, given, "features")
-        torch.testing.assert_close(values, encoder.eval()(**given).pooler_output)
+        values, apply_rest = split_at_mixing_point(network, tokens, "features")
+        torch.testing.assert_close(values, encoder.eval()(**tokens).pooler_output)
         partner = torch.arange(6).flip(0)
         weight = torch.rand(6)
         torch.manual_seed(6)
-        mixed = rest(mix_rows(values, partner, weight))
+        mixed = apply_rest(mix_rows(values, partner, weight))
         torch.manual_seed(6)
         dropped = nn.functional.dropout(mix_rows(values, partner, weight), 0.1)
         torch.testing.assert_close(mixed, dropped @ network.head.weight.T + network.head.bias)
@@ -315,19 +319,19 @@ def test_features_of_texts_are_mixed_before_the_dropout_that_every_reader_of_the
 
 
 @pytest.mark.parametrize("network", ["ResNet18", "Timm"])
-def test_a_torchvision_that_does_not_fit_torch_gives_one_sentence(network: str, tmp_path: Path) -> None:
+def test_torchvision_that_does_not_fit_torch_gives_one_message(network: str, tmp_path: Path) -> None:
     package = tmp_path / "packages" / "torchvision"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text('raise RuntimeError("operator torchvision::nms does not exist")')
     words = ["train", "--data", "Digits", "--network", network, "--out", str(tmp_path / "run")]
     path = os.pathsep.join(filter(None, [str(package.parent), os.environ.get("PYTHONPATH")]))
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "logit_correction", *words],
         capture_output=True,
         text=True,
         env=os.environ | {"PYTHONPATH": path},
     )
-    assert done.returncode == 2 and not (tmp_path / "run").exists()
-    (message,) = done.stderr.splitlines()
+    assert process.returncode == 2 and not (tmp_path / "run").exists()
+    (message,) = process.stderr.splitlines()
     assert all(f"{name} {version(name)}" in message for name in ("torch", "torchvision"))
     assert "nms does not exist" in message and "pip install --upgrade torch torchvision" in message

@@ -19,7 +19,15 @@ from logit_correction.data.digits import Digits
 from logit_correction.finding_text import finding_to_dict
 from logit_correction.pages.page import write_report_page
 
-from ..reading import Groups, Known, Run, check_figures, interval, lines_of, tables_in
+from ..page_reading import (
+    ExpectedFigures,
+    Groups,
+    Run,
+    check_figures,
+    compute_interval,
+    list_page_tables,
+    read_page_lines,
+)
 from .conftest import found, look
 
 #: Accuracies that a headline goes by, the first that is there.
@@ -34,19 +42,19 @@ def ahead(series: Mapping[str, Sequence[Run]], figures: Mapping[str, list[dict[s
     if min(map(len, by_seed)) > 1:
         paired = pd.DataFrame(by_seed).dropna(axis=1)
         return ttest_rel(*paired.to_numpy()).pvalue < 0.1
-    ends = [interval(runs[0].judged(key)) for runs in series.values()]
+    ends = [compute_interval(runs[0].judged(key)) for runs in series.values()]
     (less, _, high), (more, low, _) = sorted(ends)
     return more - less > math.hypot(more - low, high - less)
 
 
-def known_of(series: Mapping[str, Sequence[Run]], counts: Groups | None = None) -> list[Known]:
+def known_of(series: Mapping[str, Sequence[Run]], counts: Groups | None = None) -> list[ExpectedFigures]:
     """All figures of a comparison of runs, ERM first, or of runs of one method; see ``check_figures``."""
     several = any(len(runs) > 1 for runs in series.values())
     every = [run for runs in series.values() for run in runs]
     figures = {name: [run.figures(counts or {}) for run in runs] for name, runs in series.items()}
     mean = {name: pd.DataFrame(runs).mean() for name, runs in figures.items()}
     key = next(name for name in JUDGED_BY if all(name in one for one in mean.values()))
-    known: list[Known] = [(f"{key} accuracy", [one[key] for one in mean.values()])]
+    known: list[ExpectedFigures] = [(f"{key} accuracy", [one[key] for one in mean.values()])]
     rest = [name for name in next(iter(mean.values())).index if all(name in one for one in mean.values())]
     known += [(f"{name}:", [one[name] for one in mean.values()]) for name in rest if name not in JUDGED_BY]
     if len(series) > 1:
@@ -77,9 +85,9 @@ def known_of(series: Mapping[str, Sequence[Run]], counts: Groups | None = None) 
     return known + _groups(series, counts or {})
 
 
-def _groups(series: Mapping[str, Sequence[Run]], counts: Groups) -> list[Known]:
+def _groups(series: Mapping[str, Sequence[Run]], counts: Groups) -> list[ExpectedFigures]:
     """The tables of groups: rows of the test, and of training where that is known, and accuracies with their ends."""
-    known = list[Known]()
+    known = list[ExpectedFigures]()
     first = next(iter(series.values()))[0].rows
     for names in (("label", "attribute"), ("label", "seems"), ("label",)):
         if names[-1] not in first or (len(names) == 1 and "attribute" in first):
@@ -90,7 +98,7 @@ def _groups(series: Mapping[str, Sequence[Run]], counts: Groups) -> list[Known]:
             other = own[names[-1]].iloc[0]
             told = [len(own), counts.get((label, other))]
             for runs in series.values():
-                each = [interval(run.rows["right"].iloc[number]) for run in runs]
+                each = [compute_interval(run.rows["right"].iloc[number]) for run in runs]
                 share = [one[0] for one in each]
                 told += each[0] if len(each) == 1 else [np.mean(share), min(share), max(share)]
             seems = "conflicts" if other else "agrees"
@@ -123,7 +131,7 @@ def test_seeds_of_two_methods_on_named_groups(tmp_path: Path) -> None:
     flagged = said != label
     truth = true != label
     caught = (flagged & truth).sum()
-    of_lc: list[Known] = [
+    of_lc: list[ExpectedFigures] = [
         ("training rows", [flagged.sum(), len(rows), 100 * caught / truth.sum(), 100 * caught / flagged.sum()])
     ]
     of_lc += [(f"{y} estimated", []) for y in range(10)]
@@ -133,7 +141,7 @@ def test_seeds_of_two_methods_on_named_groups(tmp_path: Path) -> None:
         own = {name: series[name] for name in shown}
         write_report_page([folder for name in shown for folder in folders[name]], page)
         check_figures(page, known_of(own, counts) + of_lc)
-        (_, least), (_, every) = [one for one in tables_in(page) if one[0] == "Accuracy per group"]
+        (_, least), (_, every) = [one for one in list_page_tables(page) if one[0] == "Accuracy per group"]
         mean = {row[0]: sum(float(cell.split()[0]) for cell in row[2:]) for row in every}
         others = [mean[row[0]] for row in every if row not in least]
         assert len(least) == 12 and max(mean[row[0]] for row in least) <= min(others) + len(shown)  # they are rounded
@@ -164,7 +172,7 @@ def test_rows_of_a_table_named_or_not(tmp_path: Path) -> None:
     frame.to_csv(tmp_path / "rows.csv", index=False)
     own = {"name": "Table", "file": str(tmp_path / "rows.csv"), "label": "outcome", "split": "part"}
     learnt = frame[frame["part"] == "train"]
-    gaps: list[Known] = [("columns with missing values", [frame["age"].isna().sum(), 900])]
+    gaps: list[ExpectedFigures] = [("columns with missing values", [frame["age"].isna().sum(), 900])]
 
     def trained(name: str, method: str, epochs: int, **more: Any) -> Run:
         train(
@@ -183,12 +191,12 @@ def test_rows_of_a_table_named_or_not(tmp_path: Path) -> None:
     assert (lc.rows["seems"].to_numpy() == conflicts[frame["part"] == "test"]).all()  # a named column tells it exactly
     check_figures(tmp_path / "ERM" / "report.html", known_of({"ERM": [erm]}) + gaps)
     flagged = learnt[conflicts[learnt.index]]
-    of_lc: list[Known] = [("training rows", [len(flagged), len(learnt)])]
+    of_lc: list[ExpectedFigures] = [("training rows", [len(flagged), len(learnt)])]
     shown = zip(flagged["blood"], flagged["age"], flagged["site"], strict=True)
     of_lc += [(f"blood {blood:g}, site {place}", [] if np.isnan(age) else [age]) for blood, age, place in shown]
     assert len(flagged) > 24
     page = tmp_path / "LC" / "report.html"
-    told = [one for one in of_lc if any(one[0] in line for line in lines_of(page))]
+    told = [one for one in of_lc if any(one[0] in line for line in read_page_lines(page))]
     assert len(told) == 25  # so many examples are shown
     check_figures(page, known_of({"LC": [lc]}) + told + gaps)
     write_report_page([tmp_path / "ERM", tmp_path / "LC"], tmp_path / "both.html")

@@ -48,7 +48,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES.keys())
 def test_code_of_a_foreign_run_is_not_imported(
-    change: dict[str, Any], foreign: Foreign, owned: Path, capfd: pytest.CaptureFixture[str]
+    change: dict[str, Any], foreign: Foreign, foreign_import_marker: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     run = foreign(change)
     for words in (("evaluate", run), ("predict", run, __file__)):
@@ -57,13 +57,13 @@ def test_code_of_a_foreign_run_is_not_imported(
         assert shown.count("\n") == 1 and THEIRS in shown and "config.yaml" in shown and "--trust-code" in shown
     with pytest.raises(InputError, match="trust_code=True"):
         load(run)
-    assert not owned.exists()
+    assert not foreign_import_marker.exists()
 
 
-def test_weights_of_another_method_do_not_fit_a_trusted_run(foreign: Foreign, owned: Path) -> None:
+def test_weights_of_another_method_do_not_fit_a_trusted_run(foreign: Foreign, foreign_import_marker: Path) -> None:
     with pytest.raises(InputError, match="does not fit the run's config"):
         load(foreign({"method": THEIRS, "network": "MLP"}), trust_code=True)
-    assert owned.exists()
+    assert foreign_import_marker.exists()
 
 
 @pytest.fixture

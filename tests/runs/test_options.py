@@ -1,4 +1,4 @@
-"""The door of options: one tree, complete and frozen, whether from a mapping, a file, Python or words."""
+"""Options: one tree, complete and frozen, whether from a mapping, a file, Python or words."""
 
 from __future__ import annotations
 

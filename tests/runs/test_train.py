@@ -28,7 +28,7 @@ from logit_correction import (
 from logit_correction.data.table import DataTable
 from logit_correction.runs.train import RANK_VARIABLES
 
-from ..conftest import differing, trained_tensors
+from ..conftest import find_differing_tensors, load_trained_tensors
 
 SHORT: dict[str, Any] = {"epochs": 1, "device": "cpu", "threads": 1}
 DIGITS = {"name": "Digits", "minority_ratio": 0.05}
@@ -102,7 +102,7 @@ def config(method: str = "ERM", **options: object) -> RunConfig:
 
 
 def same(one: Path, other: Path) -> bool:
-    return differing(trained_tensors(one), trained_tensors(other)) == []
+    return find_differing_tensors(load_trained_tensors(one), load_trained_tensors(other)) == []
 
 
 def test_the_seed_alone_decides(tmp_path: Path) -> None:

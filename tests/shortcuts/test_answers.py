@@ -13,7 +13,7 @@ from PIL import Image
 from logit_correction import Audit, InputError, audit
 from logit_correction.cli import main
 
-from ..forked import Forked
+from ..forked_programs import ForkedProgram
 from .conftest import CHANGED, OLD, SHORT, filled, says
 
 #: Ends a copy of the audit in ``sys.argv[1]`` at its first touch of a file, another some touches later, and so on.
@@ -88,9 +88,9 @@ def test_answers_and_sheets_are_whole_or_not_at_all_wherever_a_process_ends(
 ) -> None:
     filled(copy).to_csv(tmp_path / "copy.csv", index=False)
     before = state_of(copy.path)
-    with Forked(STOPPED, str(copy.path), what, how, str(step)) as process:
-        assert process.wait() == 0, process.told
-        last = int(process.told.split()[-1])
+    with ForkedProgram(STOPPED, str(copy.path), what, how, str(step)) as process:
+        assert process.wait() == 0, process.output
+        last = int(process.output.split()[-1])
     folders = [tmp_path / f"copy-{number}" for number in range(0, last + 1, step)]
     after = state_of(folders[-1])  # which nobody stopped
     states = [state_of(folder) for folder in folders]
@@ -118,9 +118,9 @@ def test_a_full_disk_leaves_the_old_state(copy: Audit, tmp_path: Path) -> None:
     )
     words = ("audit", "--answers", str(sheet), "--out", str(copy.path))
     for size in (1_000, 5_000, 10_000):
-        with Forked(program, str(size), *words) as process:
-            assert process.wait() == 1, process.told
-            assert f"{copy.path} cannot be written" in process.told and "make room" in process.told
+        with ForkedProgram(program, str(size), *words) as process:
+            assert process.wait() == 1, process.output
+            assert f"{copy.path} cannot be written" in process.output and "make room" in process.output
         assert state_of(copy.path) == before
     assert main([*words]) == 0 and state_of(copy.path) != before
 
@@ -136,8 +136,8 @@ def test_an_audit_that_was_killed_is_begun_anew_in_its_folder(tmp_path: Path) ->
         "rows.write_spreadsheet_csv = lambda *_: os.kill(os.getpid(), signal.SIGKILL)\n"
         "main(sys.argv[1:])\n"
     )
-    with Forked(program, *words) as process:
-        assert process.wait() == -9, process.told
+    with ForkedProgram(program, *words) as process:
+        assert process.wait() == -9, process.output
     assert len(list((tmp_path / "out").iterdir())) == 2  # its lock, and what was not complete
     assert main(words) == 0
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
@@ -160,9 +160,9 @@ def test_of_two_who_answer_at_once_neither_loses_an_answer(copy: Audit) -> None:
         "    print('held', flush=True)\n"
         "    time.sleep(600)\n"
     )
-    with Forked(program, str(copy.path)) as process:
-        while "held" not in process.told:
-            assert process.poll() is None, process.told
+    with ForkedProgram(program, str(copy.path)) as process:
+        while "held" not in process.output:
+            assert process.poll() is None, process.output
         with pytest.raises(InputError, match="in use by another process: wait for it"):
             other.answer(sheet)
     assert other.answer(sheet).summary["new_rows"]["answers"] == 20  # it is gone, and its lock with it

@@ -16,7 +16,7 @@ from logit_correction.shortcuts.evidence import EvidenceModel
 from logit_correction_lab.sources.planted import Planted
 
 from ..attributes.conftest import prepared
-from ..conftest import differing, trained_tensors
+from ..conftest import find_differing_tensors, load_trained_tensors
 
 COLUMN = {"set": "column", "rows": 1000}
 PLAIN = {"set": "plain-table", "rows": 1000}
@@ -35,7 +35,7 @@ def run(out: Path, data: dict[str, Any], method: str = "LC", **options: Any) -> 
 
 
 def weights(folder: Path) -> dict[str, torch.Tensor]:
-    return {name: value for name, value in trained_tensors(folder).items() if name.startswith("network.")}
+    return {name: value for name, value in load_trained_tensors(folder).items() if name.startswith("network.")}
 
 
 def test_a_tell_tale_column_is_found_and_its_rows_are_estimated(tmp_path: Path, whole_search: Any) -> None:
@@ -47,7 +47,7 @@ def test_a_tell_tale_column_is_found_and_its_rows_are_estimated(tmp_path: Path, 
     assert evidence["corrects"] and evidence["probability"] > 0.6
     assert report["estimated_minority"]["recall"] == 1 and report["estimated_minority"]["precision"] == 1
     assert report["labels_read"]["train"] == ["label"]
-    kept = trained_tensors(tmp_path / "run")
+    kept = load_trained_tensors(tmp_path / "run")
     assert not any(name.startswith("attributes.networks.") for name in kept)  # what only searched is gone
     assert load(tmp_path / "run").evaluate()["group_balanced"] == pytest.approx(report["test"]["group_balanced"])
 
@@ -57,7 +57,7 @@ def test_where_nothing_is_found_the_training_is_that_of_erm_bit_for_bit(tmp_path
     assert report["evidence"]["verdict"] != "shortcut" and report["estimated_minority"]["count"] == 0
     assert not any("bias-conflicting" in warning for warning in report["warnings"])
     run(tmp_path / "ERM", PLAIN, method="ERM")
-    assert differing(weights(tmp_path / "LC"), weights(tmp_path / "ERM")) == []
+    assert find_differing_tensors(weights(tmp_path / "LC"), weights(tmp_path / "ERM")) == []
 
 
 def test_a_person_who_knows_is_not_searched_past(tmp_path: Path) -> None:

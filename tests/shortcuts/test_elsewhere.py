@@ -68,7 +68,11 @@ THEIRS = "foreign_module.TheirNetwork"
     ],
 )
 def test_code_that_a_foreign_audit_names_is_not_imported(
-    change: dict[str, Any], foreign: Callable[..., Path], owned: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    change: dict[str, Any],
+    foreign: Callable[..., Path],
+    foreign_import_marker: Path,
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
 ) -> None:
     folder = foreign(**change)
     assert train_by(folder, tmp_path / "out") == 2
@@ -79,14 +83,14 @@ def test_code_that_a_foreign_audit_names_is_not_imported(
     assert not found.trust_code
     with pytest.raises(InputError, match="trust_code=True"):
         found.fix(tmp_path / "fixed")
-    assert not owned.exists()
+    assert not foreign_import_marker.exists()
 
 
 def test_code_of_an_audit_is_imported_once_somebody_says_so(
-    foreign: Callable[..., Path], owned: Path, tmp_path: Path
+    foreign: Callable[..., Path], foreign_import_marker: Path, tmp_path: Path
 ) -> None:
     folder = foreign(network={"name": THEIRS})
-    assert train_by(folder, tmp_path / "out", "--trust-code") == 0 and owned.exists()
+    assert train_by(folder, tmp_path / "out", "--trust-code") == 0 and foreign_import_marker.exists()
     assert Audit(folder, trust_code=True).fix(tmp_path / "fixed").report.network.name == THEIRS
 
 

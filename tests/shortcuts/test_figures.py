@@ -19,7 +19,7 @@ from scipy.stats import binomtest
 from logit_correction import Audit, audit, from_table
 from logit_correction.spreadsheets import unescape_spreadsheet_texts
 
-from ..reading import Known, check_figures, interval, tables_of, text_of
+from ..page_reading import ExpectedFigures, check_figures, compute_interval, read_page_tables, read_page_text
 from .conftest import CHANGED, OLD, filled
 
 #: A number in the content of a row.
@@ -44,14 +44,14 @@ class Read:
     def right(self, who: str) -> pd.Series[bool]:
         return self.judged[f"{who}_label"] == self.judged["label"]
 
-    def known(self, shortcuts: int = 1) -> list[Known]:
+    def known(self, shortcuts: int = 1) -> list[ExpectedFigures]:
         """The figures of every page; ``shortcuts`` were named."""
         told = self.told
-        table = tables_of(self.page)
+        table = read_page_tables(self.page)
         new = told["new_rows"]
         evidence = told["evidence"]
         training = told["training"]
-        found: list[Known] = [(f"Made by logit_correction {told['environment']['version']}", [])]
+        found: list[ExpectedFigures] = [(f"Made by logit_correction {told['environment']['version']}", [])]
         found.append(("training rows, ", [len(self.train)]))
         found.append((f"ERM: {told['network']['name']}, ", [training["epochs"], training["seed"]]))
         looks = [one for one in evidence["looks"] if one["views"] == (evidence["leak"] or evidence["about"])]
@@ -69,23 +69,25 @@ class Read:
             found.append((f"What each view predicts: {row[0]} |", numbers))
         return found
 
-    def _sentence(self, look: dict[str, Any]) -> list[Known]:
+    def _sentence(self, look: dict[str, Any]) -> list[ExpectedFigures]:
         rows = self.judged
         most = rows["label"].value_counts(normalize=True).max()
         alone = (rows["view_label"] == rows["label"]).mean() if rows["view_label"].notna().any() else look["accuracy"]
-        found: list[Known] = [("alone predict", [100 * alone, 100 * self.right("network").mean(), 100 * most])]
-        if look["rows"] and "clearly point" in text_of(self.page):
+        found: list[ExpectedFigures] = [
+            ("alone predict", [100 * alone, 100 * self.right("network").mean(), 100 * most])
+        ]
+        if look["rows"] and "clearly point" in read_page_text(self.page):
             sure = rows[rows["sure"]]
             told = [look["rows"], *(round(look["rows"] * look[f"follows_{one}"]) for one in ("view", "label"))]
             if len(sure):
                 told = [len(sure), *((sure["network_label"] == sure[one]).sum() for one in ("view_label", "label"))]
             found.append(("On the ", told))
             valid = self.told["data"]["rows"]["valid"]
-            if "you have about" in text_of(self.page):
+            if "you have about" in read_page_text(self.page):
                 found.append(("you have about", [30, len(sure) / len(rows) * valid]))
         return found
 
-    def _price(self, shortcuts: int) -> list[Known]:
+    def _price(self, shortcuts: int) -> list[ExpectedFigures]:
         few = self.judged["conflicting"]
         numbers = dict[str, list[float]]()
         names = {
@@ -95,23 +97,23 @@ class Read:
         }
         share = 1 / self.rows["label"].nunique() ** shortcuts  # where look and label are independent so many rows agree
         for who in self.who:
-            all_rows, conflicting, agreeing = (interval(self.right(who)[own]) for own in names.values())
+            all_rows, conflicting, agreeing = (compute_interval(self.right(who)[own]) for own in names.values())
             for name, one in zip(names, (all_rows, conflicting, agreeing), strict=True):
                 numbers.setdefault(name, []).extend(one)
             value = share * agreeing[0] + (1 - share) * conflicting[0]
             parts = (agreeing, share), (conflicting, 1 - share)
             off = [math.hypot(*(part * (one[end] - one[0]) for one, part in parts)) for end in (1, 2)]
             numbers.setdefault("Balanced", []).extend([value, max(0, value - off[0]), min(100, value + off[1])])
-        if "A trial does not confirm it" in text_of(self.page):
+        if "A trial does not confirm it" in read_page_text(self.page):
             numbers["With LC"] = [numbers[name][place] for name in ("Balanced", "Data like") for place in (0, 3)]
         return [*numbers.items()]
 
-    def _conflicting(self) -> list[Known]:
+    def _conflicting(self) -> list[ExpectedFigures]:
         own = self.conflicting
         told = self.told
-        table = tables_of(self.page)
+        table = read_page_tables(self.page)
         assert (own["label"] != own["attribute"]).all()
-        found: list[Known] = [("training rows are estimated", [len(own), len(self.train)])]
+        found: list[ExpectedFigures] = [("training rows are estimated", [len(own), len(self.train)])]
         sure = self.judged["sure"].sum()
         if sure not in (0, len(own)) and not told["new_rows"]:
             found.append(("held-out row", [sure]))
@@ -135,9 +137,9 @@ class Read:
         return found
 
 
-def of_columns(frame: pd.DataFrame, names: Sequence[str], label: str) -> list[Known]:
+def of_columns(frame: pd.DataFrame, names: Sequence[str], label: str) -> list[ExpectedFigures]:
     """The tables of columns of names: the commonest label of each name, and how many rows have it and another."""
-    known = list[Known]()
+    known = list[ExpectedFigures]()
     for name in names:
         for value, own in frame.groupby(name)[label].value_counts().groupby(level=0):
             known.append((f"What predicts the label: {value} | {own.index[0][1]} |", [own.iloc[0], own.iloc[1:].sum()]))
@@ -187,7 +189,7 @@ def test_photos(tmp_path: Path) -> None:
     assert read.page.read_text().count("<img ") == images
 
 
-def known_of_new_rows(found: Audit, truth: np.ndarray) -> list[Known]:
+def known_of_new_rows(found: Audit, truth: np.ndarray) -> list[ExpectedFigures]:
     """The figures of what new rows say, whose true labels (N,) are whole numbers, once answers are taken in."""
     rows = pd.read_parquet(found.path / "new_rows.parquet")
     told = found.summary["new_rows"]
@@ -198,7 +200,7 @@ def known_of_new_rows(found: Audit, truth: np.ndarray) -> list[Known]:
     assert told["answers"] == len(answered) and told["rows"] == len(rows)
     weight = 1 / rows["chance_1"].to_numpy()[answered]
     gains = list[float]()
-    known: list[Known] = [("In-distribution rows are", [told["usual_rows"]])]
+    known: list[ExpectedFigures] = [("In-distribution rows are", [told["usual_rows"]])]
     for number, one in enumerate(tried):
         name = one["name"].replace("`", "")
         differs = says[number] != says[0]
@@ -250,11 +252,11 @@ def known_of_new_rows(found: Audit, truth: np.ndarray) -> list[Known]:
     return known
 
 
-def known_of_answers(found: Audit, says: np.ndarray, truth: np.ndarray, answered: np.ndarray) -> list[Known]:
+def known_of_answers(found: Audit, says: np.ndarray, truth: np.ndarray, answered: np.ndarray) -> list[ExpectedFigures]:
     """The figures of the table of answered rows: what these hold, and on how many ERM and the advice are right."""
     rows = pd.read_parquet(found.path / "new_rows.parquet")
     told = found.summary["new_rows"]
-    known: list[Known] = []
+    known: list[ExpectedFigures] = []
     for position in answered:
         content = rows["content"][position]
         known.append((f"Your answers: row {rows['row'][position]} ", [float(one) for one in NUMBER.findall(content)]))

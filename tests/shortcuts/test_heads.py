@@ -27,7 +27,7 @@ from logit_correction.types import Correlation, TrainingRows
 from logit_correction_lab.sources.planted import Planted
 
 from ..attributes.conftest import attached, prepared
-from ..conftest import read_again
+from ..conftest import save_and_load
 
 VIEW = "column:form_version"
 
@@ -114,13 +114,13 @@ def test_heads_tell_conflicting_rows_of_the_test_and_do_so_after_a_checkpoint(ta
     truth = table.attribute[table.split["test"]]
     assert float((found == truth).double().mean()) > 0.97  # though labels alone agree with it in half of the rows
     again = attached(Auto(shortcut=[VIEW]), table)
-    again.load_state_dict(read_again(estimator.state_dict()))
+    again.load_state_dict(save_and_load(estimator.state_dict()))
     assert torch.equal(told(again, table), found)
     assert torch.equal(told(again, replace(table, attribute=table.attribute.flip(0))), found)  # labels are not read
 
 
 def test_heads_of_another_version_are_refused_and_without_them_nothing_is_told(table: DataTable) -> None:
-    state = read_again(prepared(Auto(shortcut=[VIEW]), table).state_dict())
+    state = save_and_load(prepared(Auto(shortcut=[VIEW]), table).state_dict())
     again = attached(Auto(shortcut=[VIEW]), table)
     for change in ({"views": [{"family": "my_parts.Tail", "values": {}}]}, {"heads": [{"columns": 0}]}, {"more": 1}):
         forged = {

@@ -23,7 +23,7 @@ from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Trainer
 
-from ..conftest import made
+from ..conftest import build_arguments
 
 #: Options of the loop that suit 48 training rows: three steps an epoch.
 SMALL = {"epochs": 3, "batch_size": 16, "learning_rate": 1e-2, "log_every": 2, "seed": 1}
@@ -65,7 +65,7 @@ class TrainingRunner:
         build = network or (lambda: MLP(table.info, hidden=(8, 8)))
         # LC takes both networks side by side unless told otherwise, so that a training is one stage.
         options = options or ({"attributes": "Online"} if method == "LC" else {})
-        algorithm = cls(build, table.info, seed=training.seed, **made(cls, options))
+        algorithm = cls(build, table.info, seed=training.seed, **build_arguments(cls, options))
         algorithm.setup(build_training_rows(table, algorithm, training.epochs, None))
         (self.folder / place).mkdir(exist_ok=True)
         return Trainer(

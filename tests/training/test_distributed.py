@@ -15,8 +15,8 @@ from torch import Tensor
 import logit_correction
 from logit_correction.cli import main
 
-from ..conftest import differing, tensors, trained_tensors
-from ..forked import launch
+from ..conftest import copy_tensors, find_differing_tensors, load_trained_tensors
+from ..forked_programs import start_two_processes
 
 #: A data source whose last batch of 16 has 15 rows, which do not part evenly; methods that keep each process's state.
 MODULE = """
@@ -140,8 +140,8 @@ def surroundings(folder: Path, **more: str) -> dict[str, str]:
 
 def states_of(out: Path, devices: int) -> list[dict[str, Tensor]]:
     """The state that each process ended with; that of the first one is in the run folder."""
-    states = [tensors(torch.load(out / f"rank{rank}.pt", weights_only=True)) for rank in range(devices)]
-    assert differing(states[0], trained_tensors(out / "run")) == []
+    states = [copy_tensors(torch.load(out / f"rank{rank}.pt", weights_only=True)) for rank in range(devices)]
+    assert find_differing_tensors(states[0], load_trained_tensors(out / "run")) == []
     return states
 
 
@@ -160,10 +160,12 @@ def both(folder: Path) -> Path:
     for out, _ in given:
         out.mkdir()
     with ExitStack() as stack:
-        processes = launch(stack, PROGRAM, json.dumps(given, default=str), environment=surroundings(folder))
+        processes = start_two_processes(
+            stack, PROGRAM, json.dumps(given, default=str), environment=surroundings(folder)
+        )
         for process in processes:
             assert process.wait() == 0, "\n".join(one.told for one in processes)
-        assert not any("warn" in process.told.lower() for process in processes)
+        assert not any("warn" in process.output.lower() for process in processes)
     return folder
 
 
@@ -182,7 +184,7 @@ def alone(folder: Path, name: str, *case: str) -> tuple[dict[str, Tensor], Path]
 @pytest.mark.parametrize("name", list(COMPARED))
 def test_two_processes_train_the_weights_of_one(name: str, both: Path) -> None:
     left, right = states_of(both / name, 2)
-    assert differing(left, right) == []
+    assert find_differing_tensors(left, right) == []
     one, run = alone(both, name, *COMPARED[name])
     for key, value in one.items():
         torch.testing.assert_close(left[key], value, rtol=1e-9, atol=1e-12, msg=key)
@@ -193,14 +195,14 @@ def test_two_processes_train_the_weights_of_one(name: str, both: Path) -> None:
 
 @pytest.mark.slow
 def test_a_stage_begins_alike_in_both_processes_though_their_running_statistics_differ(both: Path) -> None:
-    different = differing(*states_of(both / "stages", 2))
+    different = find_differing_tensors(*states_of(both / "stages", 2))
     assert different and all(name.rpartition(".")[2] in ("running_mean", "running_var") for name in different)
 
 
 @pytest.mark.slow
 def test_a_run_of_two_processes_that_was_stopped_ends_as_one_that_was_not(both: Path) -> None:
     assert (both / "stopped" / "run" / "metrics.csv").is_file()
-    assert differing(states_of(both / "stopped", 2)[0], states_of(both / "LC", 2)[0]) == []
+    assert find_differing_tensors(states_of(both / "stopped", 2)[0], states_of(both / "LC", 2)[0]) == []
 
 
 GRADIENTS = """
@@ -220,5 +222,5 @@ dist.destroy_process_group()
 
 
 @pytest.mark.slow
-def test_gradients_are_averaged_and_what_nobody_trains_has_none(two_processes: Any, tmp_path: Path) -> None:
-    two_processes(GRADIENTS, tmp_path)
+def test_gradients_are_averaged_and_what_nobody_trains_has_none(run_two_processes: Any, tmp_path: Path) -> None:
+    run_two_processes(GRADIENTS, tmp_path)

@@ -77,7 +77,7 @@ class NotFinite(nn.Module):
         return inputs.flatten(1)[:, :2] * float("nan")
 
 
-def broken_features(info: DataInfo) -> nn.Module:
+def build_broken_features(info: DataInfo) -> nn.Module:
     """Make a network whose features cannot be used."""
     network = nn.Sequential(nn.Linear(2, info.num_labels))
     network.features = NotFinite()
@@ -96,8 +96,8 @@ class Stopped(LC):
     def forward(self, batch: Batch, epoch: float) -> Step:
         self.calls += 1
         name, _, call = os.environ.get("STOP", "").partition(":")
-        mine = os.environ.get("LOCAL_RANK", "0") == os.environ.get("STOP_RANK", "0")
-        if name and mine and self.calls == int(call):
+        is_this_rank = os.environ.get("LOCAL_RANK", "0") == os.environ.get("STOP_RANK", "0")
+        if name and is_this_rank and self.calls == int(call):
             os.kill(os.getpid(), signal.Signals[name])
         return super().forward(batch, epoch)
 

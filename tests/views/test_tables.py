@@ -21,26 +21,26 @@ from logit_correction.views.base import find_views, get_view_state, restore_view
 from logit_correction.views.tables import Missing, OneColumn, Pairs, find_viewed_columns
 
 
-def inputs_of(**columns: Any) -> ViewInputs:
+def build_inputs(**columns: Any) -> ViewInputs:
     arrays = {
         name: np.asarray(values, dtype=object if isinstance(values[0], str) else None)
         for name, values in columns.items()
     }
     rows = len(next(iter(arrays.values())))
-    return ViewInputs(num_rows=rows, inputs=lambda chosen: torch.zeros(len(chosen), 1), columns=arrays)
+    return ViewInputs(num_rows=rows, inputs=lambda selected: torch.zeros(len(selected), 1), columns=arrays)
 
 
-def features(values: Any, new: Any = None) -> torch.Tensor:
+def compute_column_features(values: Any, new: Any = None) -> torch.Tensor:
     """The features of new rows by a view that was fitted on others."""
     view = OneColumn("a")
-    view.fit(inputs_of(a=values))
-    found = view.features(inputs_of(a=values if new is None else new))
-    assert found.dtype == torch.float32 and bool(torch.isfinite(found).all())
-    return found
+    view.fit(build_inputs(a=values))
+    features = view.features(build_inputs(a=values if new is None else new))
+    assert features.dtype == torch.float32 and bool(torch.isfinite(features).all())
+    return features
 
 
-def test_one_view_for_each_column_that_varies() -> None:
-    inputs = inputs_of(
+def test_one_column_views_are_those_of_varying_columns() -> None:
+    inputs = build_inputs(
         age=[1.0, 2.0, 3.0],
         place=["sea", "town", ""],
         same=[5, 5, 5],
@@ -54,67 +54,75 @@ def test_one_view_for_each_column_that_varies() -> None:
     assert views[0].breadth == 0 and views[0].max_per_label is None
 
 
-def test_a_head_on_one_column_of_a_real_table_knows_what_scikit_learns_does() -> None:
+def test_head_on_one_column_is_as_informative_as_scikit_learn() -> None:
     data = datasets.load_wine()
     label = torch.from_numpy(data.target).long()
     fold = draw_folds(len(label), 3, torch.Generator().manual_seed(0))
-    labels = int(label.max()) + 1
-    usual = make_pipeline(StandardScaler(), LogisticRegression())
+    num_labels = int(label.max()) + 1
+    reference = make_pipeline(StandardScaler(), LogisticRegression())
     for column in data.data.T:
         split = PredefinedSplit(fold.numpy())
-        wanted = cross_val_predict(usual, column[:, None], data.target, cv=split, method="predict_proba")
-        found = features(column)
+        expected = cross_val_predict(reference, column[:, None], data.target, cv=split, method="predict_proba")
+        found = compute_column_features(column)
         found = predict_out_of_fold(
-            make_logistic_learner(standardize(found, *torch.std_mean(found, dim=0)), label, labels), fold, labels
+            make_logistic_learner(standardize(found, *torch.std_mean(found, dim=0)), label, num_labels),
+            fold,
+            num_labels,
         )
         assert (
             compute_information_share(found.numpy(), label.numpy())
-            > compute_information_share(wanted, label.numpy()) - 0.02
+            > compute_information_share(expected, label.numpy()) - 0.02
         )
 
 
-def test_missing_numbers_have_the_median_and_a_flag() -> None:
-    found = features([1.0, 2.0, np.nan, 4.0, 9.0, np.inf, 3.0])
-    assert found[:, 1].tolist() == [0, 0, 1, 0, 0, 1, 0]
-    assert found[2].tolist() == found[5].tolist() and found[2, 0] == 0 and not found[2, 3:].any()
-    assert found[6, 0] == 0 and found[6, 2] == found[2, 2]  # 3 is the median
+def test_missing_numbers_become_the_median_with_a_flag() -> None:
+    features = compute_column_features([1.0, 2.0, np.nan, 4.0, 9.0, np.inf, 3.0])
+    assert features[:, 1].tolist() == [0, 0, 1, 0, 0, 1, 0]
+    assert features[2].tolist() == features[5].tolist() and features[2, 0] == 0 and not features[2, 3:].any()
+    assert features[6, 0] == 0 and features[6, 2] == features[2, 2]  # 3 is the median
 
 
-def test_names(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = features(["sea", "town", "sea", "", "naïve ☃"], ["town", "sea", "", "land"])
+def test_names_become_indicators_of_the_most_frequent_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    features = compute_column_features(["sea", "town", "sea", "", "naïve ☃"], ["town", "sea", "", "land"])
     # Missing, another, then the commonest: sea, naïve ☃, town.
-    assert found.tolist() == [[0, 0, 0, 0, 1], [0, 0, 1, 0, 0], [1, 0, 0, 0, 0], [0, 1, 0, 0, 0]]
-    assert features(["", ""]).tolist() == [[1, 0], [1, 0]]
+    assert features.tolist() == [[0, 0, 0, 0, 1], [0, 0, 1, 0, 0], [1, 0, 0, 0, 0], [0, 1, 0, 0, 0]]
+    assert compute_column_features(["", ""]).tolist() == [[1, 0], [1, 0]]
     monkeypatch.setattr("logit_correction.views.tables.MAX_NAMES", 50)
     names = [f"n{i:02}" for i in range(60) for _ in range(2 + (i >= 55))]
-    found = features(names)  # the commonest have a flag, the others share one
-    alone = {names[i] for i in range(len(names)) if not found[i, 1]}
-    assert found.shape == (len(names), 52) and alone == {f"n{i:02}" for i in [*range(45), *range(55, 60)]}
+    features = compute_column_features(names)  # the commonest have a flag, the others share one
+    names_with_indicator = {names[i] for i in range(len(names)) if not features[i, 1]}
+    assert features.shape == (len(names), 52) and names_with_indicator == {
+        f"n{i:02}" for i in [*range(45), *range(55, 60)]
+    }
 
 
-def test_the_pattern_of_missing_values() -> None:
-    train = inputs_of(a=[1.0, np.nan, 2.0], b=["x", "", ""], c=[1, 2, 3])
+def test_missing_view_flags_and_counts_missing_values() -> None:
+    train = build_inputs(a=[1.0, np.nan, 2.0], b=["x", "", ""], c=[1, 2, 3])
     (view,) = Missing.list_views(train)
     view.fit(train)
     assert view.features(train).tolist() == [[0, 0, 0], [1, 1, 2], [0, 1, 1]]
-    new = inputs_of(a=[np.nan, 0.0], b=["x", "x"], c=[np.nan, 1.0])  # nothing was missing in c before
+    new = build_inputs(a=[np.nan, 0.0], b=["x", "x"], c=[np.nan, 1.0])  # nothing was missing in c before
     assert view.features(new).tolist() == [[1, 0, 2], [0, 0, 0]] and view.features(new).dtype == torch.float32
-    assert Missing.list_views(inputs_of(a=[1.0, 2.0], b=["x", "y"])) == []
+    assert Missing.list_views(build_inputs(a=[1.0, 2.0], b=["x", "y"])) == []
 
 
-def test_a_pair_of_columns_is_kept_as_plain_values_and_nothing_is_less_than_a_gap() -> None:
+def test_pair_view_is_restored_from_its_state_and_compares_no_missing_value() -> None:
     draw = np.random.default_rng(0)
-    inputs = inputs_of(
+    inputs = build_inputs(
         left=draw.normal(size=90), noise=draw.normal(size=90), right=draw.normal(size=90), place=["a", "b", ""] * 30
     )
     assert (
         len(Pairs.list_views(inputs)) == 6
-        and Pairs.list_views(inputs_of(**{f"c{n}": [0.0, 1.0] for n in range(41)})) == []
+        and Pairs.list_views(build_inputs(**{f"c{n}": [0.0, 1.0] for n in range(41)})) == []
     )
     assert find_viewed_columns(["pair:left & right", "column:place"], inputs.columns) == ["left", "right", "place"]
     (pair,) = find_views(["pair:left & right", "pair:right & left"], inputs)
     pair.fit(inputs)
-    kept = get_view_state(pair)
-    assert kept is not None and torch.equal(restore_view(kept).features(inputs), pair.features(inputs))
-    some = pair.features(inputs_of(left=[np.nan, 9e30, 1.0], right=[1.0, -9e30, np.nan]))
-    assert some.sum(1).tolist() == [1, 3, 1]  # at a gap there is a cell, and nothing less, greater or apart
+    state = get_view_state(pair)
+    assert state is not None and torch.equal(restore_view(state).features(inputs), pair.features(inputs))
+    features_with_gaps = pair.features(build_inputs(left=[np.nan, 9e30, 1.0], right=[1.0, -9e30, np.nan]))
+    assert features_with_gaps.sum(1).tolist() == [
+        1,
+        3,
+        1,
+    ]  # at a gap there is a cell, and nothing less, greater or apart

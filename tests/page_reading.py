@@ -14,14 +14,19 @@ import pyarrow.parquet as pq
 from scipy.stats import binomtest
 
 #: How a sentence or the row of a table begins, or words of it, and all its other figures.
-Known = tuple[str, Sequence[float]]
+ExpectedFigures = tuple[str, Sequence[float]]
 
 #: Label and attribute -> training rows.
 Groups = Mapping[tuple[str, str], int]
 
 #: What stands on pages whatever the data are.
-ALWAYS: list[Known] = [("Bands", [90]), ("small figures are", [90]), ("One seed only", [3]), ("Information", [0, 1])]
-ALWAYS += [
+FIGURES_ON_EVERY_PAGE: list[ExpectedFigures] = [
+    ("Bands", [90]),
+    ("small figures are", [90]),
+    ("One seed only", [3]),
+    ("Information", [0, 1]),
+]
+FIGURES_ON_EVERY_PAGE += [
     ("A shortcut shows", [1]),
     ("Its gain is estimated from your answers", [90]),
     ("what is lost where an image is made small", [64]),
@@ -37,12 +42,12 @@ def _plain(text: str) -> str:
     return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", text)).split())
 
 
-def text_of(path: Path) -> str:
+def read_page_text(path: Path) -> str:
     """The words of a page, without its marks."""
     return _plain(_page(path))
 
 
-def tables_in(path: Path) -> list[tuple[str, list[list[str]]]]:
+def list_page_tables(path: Path) -> list[tuple[str, list[list[str]]]]:
     """The tables of a page, cell by cell, with what they are called, or the head of their first column."""
     tables = []
     for name, body in re.findall(r'(?:aria-label="([^"]*)">)?<table.*?>(.*?)</table>', _page(path), re.DOTALL):
@@ -52,20 +57,20 @@ def tables_in(path: Path) -> list[tuple[str, list[list[str]]]]:
     return tables
 
 
-def tables_of(path: Path) -> dict[str, list[list[str]]]:
+def read_page_tables(path: Path) -> dict[str, list[list[str]]]:
     """The tables of a page by what they are called."""
-    return dict(tables_in(path))
+    return dict(list_page_tables(path))
 
 
-def lines_of(path: Path) -> list[str]:
+def read_page_lines(path: Path) -> list[str]:
     """The sentences of a page, and the rows of its tables with the table's name before them."""
-    rows = [f"{name}: {' | '.join(row)}" for name, table in tables_in(path) for row in table]
+    rows = [f"{name}: {' | '.join(row)}" for name, table in list_page_tables(path) for row in table]
     text = re.sub(r"<table.*?</table>", "", _page(path), flags=re.DOTALL)
     blocks = re.split(r"</?(?:p|div|h\d|li|ul|summary|figcaption|body|main)\b[^>]*>", text)
     return [one for block in blocks for one in re.split(r"(?<=[.;]) (?=[A-Z*])", _plain(block)) if one] + rows
 
 
-def interval(right: pd.Series) -> list[float]:
+def compute_interval(right: pd.Series) -> list[float]:
     """A share in per cent with the ends of Wilson's interval of 90 %."""
     ends = binomtest(int(right.sum()), len(right)).proportion_ci(0.9, "wilson")
     return [100 * float(end) for end in (right.mean(), *ends)]
@@ -73,15 +78,15 @@ def interval(right: pd.Series) -> list[float]:
 
 def figure(right: pd.Series) -> str:
     """The same as tables show it."""
-    share, low, high = interval(right)
+    share, low, high = compute_interval(right)
     return f"{share:.0f} {low:.0f}–{high:.0f}"
 
 
-def check_figures(path: Path, known: Sequence[Known]) -> None:
+def check_figures(path: Path, known: Sequence[ExpectedFigures]) -> None:
     """Fail unless each line of a page that holds a figure is a known one with these figures, and all are there."""
     left = [*known]
-    both = [*known, *ALWAYS]
-    for line in dict.fromkeys(line for line in lines_of(path) if re.search(r"\d", line)):
+    both = [*known, *FIGURES_ON_EVERY_PAGE]
+    for line in dict.fromkeys(line for line in read_page_lines(path) if re.search(r"\d", line)):
         key = max((one for one, _ in both if one in line), key=lambda one: (line.startswith(one), len(one)), default="")
         told = re.findall(r"(?:(?<=[ (])[+-])?\d+(?:,\d{3})*(?:\.\d+)?", line.replace(key, "", 1))
         fitting = [one for one in both if one[0] == key and _says(told, one[1])]

@@ -13,7 +13,7 @@ aten = torch.ops.aten
 INDEXING = {aten.index, aten.index_put, aten.index_put_, aten._index_put_impl_}
 
 
-class Sent(TorchDispatchMode):
+class DeviceTransferRecorder(TorchDispatchMode):
     """Notes what is sent to a device by a copy that is waited for; ``non_blocking=True`` is not."""
 
     def __init__(self, device: str) -> None:

@@ -28,7 +28,7 @@ IMPORTS = (
 PATIENCE = 900.0
 
 
-class Forked:
+class ForkedProgram:
     """A program in a process of its own, with the face of ``subprocess.Popen``.
 
     Args:
@@ -60,7 +60,7 @@ class Forked:
         return self._process.pid
 
     @property
-    def told(self) -> str:
+    def output(self) -> str:
         """What it has printed."""
         return self.log.read_text(errors="replace")
 
@@ -77,7 +77,7 @@ class Forked:
         self._process.join(timeout)
         status = self._process.exitcode
         if status is None:
-            raise subprocess.TimeoutExpired(str(self.pid), timeout, self.told)
+            raise subprocess.TimeoutExpired(str(self.pid), timeout, self.output)
         return status
 
     def kill(self) -> None:
@@ -89,7 +89,7 @@ class Forked:
         if self.poll() is None:
             os.kill(self.pid, number)
 
-    def __enter__(self) -> Forked:
+    def __enter__(self) -> ForkedProgram:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -98,23 +98,25 @@ class Forked:
         self._folder.cleanup()
 
 
-def launch(
+def start_two_processes(
     stack: ExitStack, program: Sequence[str] | str, *arguments: str, environment: Mapping[str, str] | None = None
-) -> list[Forked]:
+) -> list[ForkedProgram]:
     """Start a program as two processes that know of each other, as a launcher such as torchrun starts them.
 
     Args:
         stack: Ends them.
-        program: As for ``Forked``.
-        arguments: As for ``Forked``.
-        environment: As for ``Forked``; what they need to meet is added.
+        program: As for ``ForkedProgram``.
+        arguments: As for ``ForkedProgram``.
+        environment: As for ``ForkedProgram``; what they need to meet is added.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
     meeting = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "GLOO_SOCKET_IFNAME": "lo"}
-    both = [{**(environment or os.environ), **meeting, "LOCAL_RANK": str(rank)} for rank in range(2)]
-    return [stack.enter_context(Forked(program, *arguments, environment=one)) for one in both]
+    environments = [{**(environment or os.environ), **meeting, "LOCAL_RANK": str(rank)} for rank in range(2)]
+    return [
+        stack.enter_context(ForkedProgram(program, *arguments, environment=variables)) for variables in environments
+    ]
 
 
 def _run(program: Any, arguments: Sequence[str], environment: Mapping[str, str], folder: str, log: Path) -> None:
