@@ -14,7 +14,7 @@ from logit_correction.views.base import available_views
 from logit_correction.views.images import Places
 from logit_correction.views.tables import Pairs
 
-from ..views.test_tables import inputs_of
+from ..views.test_tables import build_inputs
 
 
 def search_of(inputs: ViewInputs, label: torch.Tensor, network: torch.Tensor) -> Search:
@@ -29,7 +29,7 @@ def test_two_columns_together_tell_what_neither_does() -> None:
     label = torch.from_numpy(draw.integers(2, size=900))
     left = draw.normal(size=900)
     right = np.where(label.numpy() == 1, left, -left) + 0.1 * draw.normal(size=900)
-    inputs = inputs_of(left=left, noise=draw.normal(size=900), right=right, place=["sea", "town", ""] * 300)
+    inputs = build_inputs(left=left, noise=draw.normal(size=900), right=right, place=["sea", "town", ""] * 300)
     search = search_of(inputs, label, torch.full((900, 2), 0.5))
     search.evaluate_views(Pairs.list_views(inputs))
     ((views, look),) = search.evidence.items()
@@ -42,7 +42,7 @@ def test_equal_numbers_tell_what_no_column_does() -> None:
     first = draw.integers(50, 200, 600).astype(float)
     third = draw.normal(size=600)
     second = np.where(label == 1, first, first + draw.integers(1, 4, 600) * draw.choice([-1, 1], 600))
-    inputs = inputs_of(first=first, second=second, third=third)
+    inputs = build_inputs(first=first, second=second, third=third)
     search = search_of(inputs, label, torch.full((600, 2), 0.5))
     search.evaluate_views(available_views(inputs, ["column", "pair"]))
     *_, (views, look) = search.evidence.items()
