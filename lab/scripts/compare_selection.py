@@ -1,23 +1,27 @@
 """What labels of a few new rows win: one candidate, an average, a correction on top, and published methods.
 
     python lab/scripts/new_rows.py collect OUT --sets column digits signature topic ... --seeds 3
-    python lab/scripts/compare_selection.py OUT --answers 5 10 20 50 --times 10 --csv lab/results/new-rows/selection.csv
+    python lab/scripts/compare_selection.py OUT --answers 5 10 20 50 --times 10 --csv selection-sets.csv
 
 Reads what ``collect`` keeps: the logits of every candidate on the test rows, the features in front of ERM's last layer,
-and further trainings of ERM. Half of the test rows (of each group) stand for new rows, at most 1,000 with all groups
-alike; the other half judges, with all groups alike. Every rule gets the same number of true labels. "Share" is the
-part of the single best candidate's gain over ERM that a rule wins, over the sets where this is 3 points or more.
-Elsewhere nothing is to be won: the mean change and the worst set are written.
+and further trainings of ERM. Half of the test rows (of each group: label by attribute) stand for new rows, at most
+1,000 with all groups alike; the other half judges, with all groups alike. Every rule gets the same number of true
+labels. "Share" is the part of the single best candidate's gain over ERM that a rule wins, over the sets where this is 3
+points or more. Elsewhere nothing is to be won: the mean change and the worst set are written.
+
+``--like training`` draws and judges by the shares of the training rows, ``mixture`` by the mean of both, ``labels`` by
+those of training, except that one label has 80 %. The share ``--wrong`` of the labels is wrong. ``--harder`` draws and
+judges rows of which ERM is least sure. ``--without`` leaves candidates out.
 
 Rules; new rows are asked about whether or not a change of the inputs was seen, as with ``--ask``:
 
-- select: rows by disagreement, one candidate if it is ahead of ERM by a margin; as it was
-- greatest gain: the same rows and gains, no margin
-- average, dispute: rows by disagreement; members weighted by the probability of being best
-- average: rows as an audit asks, of 20 and more half by disagreement and half uniform
-- advised: the average where a change was seen and its gain is above 0, or its 90 % interval does not hold 0, else ERM
-- advised if sure: the average where its interval does not hold 0, else ERM
-- taught: ``advised`` with the correction learned from the same labels, what an audit does; taught all: advised or not
+- average: rows as an audit asks, of 20 and more half by disagreement and half uniform; members weighted by the
+  probability of being best, also where ERM would be advised
+- average, dispute: the same, all rows by disagreement
+- advised: the average, or ERM where that is advised; advised if sure: ERM unless the 90 % interval excludes 0
+- taught: ``advised`` with the correction learned from the same labels, what a fix trains; taught all: advised or not;
+  taught if changed: only asked where a change was seen
+- single: the likeliest candidate, or ERM, as with ``--single``; greatest gain: the candidate of the greatest gain
 - ERM taught: the correction of ERM's logits
 - uniform average: all candidates, no label; ERM average: as many ERMs, no label
 - CODA, Model Selector, VMA, DFR, random rows: see ``logit_correction_lab.active_selection``
@@ -35,6 +39,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import softmax
 
 from logit_correction.runs import teaching
 from logit_correction.shortcuts import averaging, sampling, selection
@@ -43,8 +48,7 @@ from logit_correction_lab import active_selection
 #: What a method that reads the true attribute is called; it is no candidate.
 TRUE = "LC by the true attribute"
 
-#: Most new rows, and the gain of the best candidate (points) from which there is something to win.
-MAX_NEW_ROWS = 1000
+#: Gain of the best candidate (points) from which there is something to win.
 MIN_GAIN = 3.0
 
 
@@ -54,38 +58,78 @@ class Sample:
 
     Attributes:
         logits: (C, N, L) centred logits of the candidates on all test rows, ERM first.
-        label: (N,) labels.
-        pool: Positions of the new rows.
-        judge: Positions of the rows that judge.
+        label: (N,) true labels.
+        answers: (N,) labels that a person gives.
+        pool: (M,) positions of the new rows.
+        judge: (J,) positions of the rows that judge.
         weight: (J,) weights of these, which sum to 1.
-        changed: Whether the inputs were seen to have changed.
+        prior_gain: (C,) of the candidates by the validation rows; None where a change was seen.
     """
 
     logits: np.ndarray
     label: np.ndarray
+    answers: np.ndarray
     pool: np.ndarray
     judge: np.ndarray
     weight: np.ndarray
-    changed: bool
+    prior_gain: np.ndarray | None
+
+    @property
+    def predictions(self) -> np.ndarray:
+        """The labels (C, M) that the candidates predict on the new rows."""
+        return np.asarray(self.logits[:, self.pool].argmax(axis=2))
 
     def measure_accuracy(self, logits: np.ndarray) -> float:
-        """Return the accuracy (%) of logits (N, L) on the rows that judge, groups alike."""
+        """Return the accuracy (%) of logits (N, L) on the rows that judge."""
         return float(100 * self.weight @ (logits[self.judge].argmax(axis=1) == self.label[self.judge]))
 
 
-def draw_sample(kept: dict[str, Any], seed: int, harder: bool = False) -> Sample:
+def compute_groups(kept: dict[str, Any], rows: dict[str, Any]) -> np.ndarray:
+    """Return the group of each of ``rows``: label by attribute, or the label where attributes are unknown or one."""
+    attribute = kept["attribute"]
+    has_groups = (attribute >= 0).all() and len(np.unique(attribute)) > 1
+    return np.asarray(rows["label"] * 1000 + (rows["attribute"] if has_groups else 0))
+
+
+def compute_group_shares(
+    kept: dict[str, Any], groups: np.ndarray, like: str, generator: np.random.Generator
+) -> np.ndarray:
+    """Return the share of each group among the new rows.
+
+    Args:
+        kept: What ``collect`` kept of a set.
+        groups: (G,) groups.
+        like: The option ``--like``.
+        generator: Draws the label that is common with ``labels``.
+    """
+    equal = np.full(len(groups), 1 / len(groups))
+    if like == "groups":
+        return equal
+    training_groups = compute_groups(kept, kept["trained on"])
+    shares = np.array([(training_groups == group).mean() for group in groups])
+    if like == "mixture":
+        shares = (equal + shares) / 2
+    if like == "labels":
+        label = groups // 1000
+        common = label == generator.choice(np.unique(label))
+        for rows, share in ((common, 0.8), (~common, 0.2)):
+            shares[rows] *= share / shares[rows].sum().clip(1e-9)
+    return np.asarray(shares / shares.sum())
+
+
+def draw_sample(kept: dict[str, Any], seed: int, options: argparse.Namespace) -> Sample:
     """Divide the test rows of a collected set into new rows and rows that judge, by a seed."""
     generator = np.random.default_rng(seed)
-    names = [name for name in kept["found"] if name != TRUE]
-    logits = np.stack([kept["found"][name]["test"] for name in names]).astype(np.float64)
+    names = [name for name in kept["found"] if name not in (TRUE, *options.without)]
+    logits = center(np.stack([kept["found"][name]["test"] for name in names]))
     validation = np.stack([kept["found"][name]["usual"] for name in names]).astype(np.float64)
     label = kept["label"]
-    has_groups = (kept["attribute"] >= 0).all() and len(np.unique(kept["attribute"])) > 1
-    group = label * 1000 + (kept["attribute"] if has_groups else 0)
+    group = compute_groups(kept, kept)
     groups = np.unique(group)
+    shares = compute_group_shares(kept, groups, options.like, generator)
     eligible = np.ones(len(label), dtype=bool)
-    if harder:
-        confidence = compute_probability(logits[0]).max(axis=1)
+    if options.harder:
+        confidence = softmax(logits[0], axis=1).max(axis=1)
         eligible = confidence <= np.quantile(confidence, 1 / 3)
     pools = list[np.ndarray]()
     judges = list[np.ndarray]()
@@ -93,68 +137,54 @@ def draw_sample(kept: dict[str, Any], seed: int, harder: bool = False) -> Sample
         rows = generator.permutation(np.flatnonzero((group == value) & eligible))
         pools.append(rows[: len(rows) // 2])
         judges.append(rows[len(rows) // 2 :])
-    size = min([MAX_NEW_ROWS // len(groups), *(len(rows) for rows in pools if len(rows))])
+    sizes = [len(rows) / share for rows, share in zip(pools, shares, strict=True) if len(rows) and share]
+    size = min([options.new_rows, *sizes]) + 1e-6
+    pool = np.concatenate([rows[: int(size * share)] for rows, share in zip(pools, shares, strict=True)])
     judge = np.concatenate(judges)
-    weight = np.concatenate([np.full(len(rows), 1 / max(1, len(rows))) for rows in judges])
-    pool = np.concatenate([rows[:size] for rows in pools])
+    weight = np.concatenate(
+        [np.full(len(rows), share / max(1, len(rows))) for rows, share in zip(judges, shares, strict=True)]
+    )
     p_value = selection.compute_shift_p_value(compute_distances(logits[:, pool]), compute_distances(validation), seed)
-    centred = logits - logits.mean(axis=2, keepdims=True)
-    return Sample(centred, label, pool, judge, weight / weight.sum(), p_value <= selection.SHIFT_LEVEL)
+    valid_label = kept["valid label"]
+    predictions = validation[:, : len(valid_label)].argmax(axis=2)
+    prior_gain = averaging.compute_prior_gain(
+        (predictions == valid_label).mean(axis=1), averaging.compute_disagreement(predictions), len(valid_label)
+    )
+    is_wrong = generator.random(len(label)) < options.wrong
+    answers = np.where(is_wrong, (label + 1) % logits.shape[2], label)
+    has_changed = p_value <= selection.SHIFT_LEVEL
+    return Sample(logits, label, answers, pool, judge, weight / weight.sum(), None if has_changed else prior_gain)
 
 
-def compute_probability(logits: np.ndarray) -> np.ndarray:
-    """Return the softmax of logits."""
-    shifted = np.exp(logits - logits.max(axis=-1, keepdims=True))
-    return np.asarray(shifted / shifted.sum(axis=-1, keepdims=True))
+def center(logits: np.ndarray) -> np.ndarray:
+    """Return logits with mean 0 over the labels."""
+    logits = logits.astype(np.float64)
+    return np.asarray(logits - logits.mean(axis=-1, keepdims=True))
 
 
 def compute_distances(logits: np.ndarray) -> np.ndarray:
     """Return the total variation distance (C, M) of each candidate to ERM."""
-    probability = compute_probability(logits)
+    probability = softmax(logits, axis=-1)
     return np.asarray(np.abs(probability - probability[0]).sum(axis=2) / 2)
-
-
-def draw_rows(predictions: np.ndarray, count: int, seed: int, uniform_share: float) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows to label, and the inclusion probability of every row."""
-    probability = sampling.compute_inclusion_probabilities(predictions, count, uniform_share=uniform_share)
-    _, pattern = np.unique(predictions, axis=1, return_inverse=True)
-    return sampling.draw_systematic_sample(probability, pattern.ravel(), seed), probability
-
-
-def weigh_candidates(
-    kept: dict[str, Any], sample: Sample, predictions: np.ndarray, rows: np.ndarray, probability: np.ndarray
-) -> tuple[np.ndarray, np.ndarray | None]:
-    """Return the weight (C,) of each candidate, and the prior of its gain, None where a change was seen."""
-    prior = None
-    if not sample.changed:
-        names = [name for name in kept["found"] if name != TRUE]
-        label = kept["valid label"]
-        validation = np.stack([kept["found"][name]["usual"][: len(label)].argmax(axis=1) for name in names])
-        prior = averaging.compute_prior_gain(validation, label)
-    label = sample.label[sample.pool[rows]]
-    gain, error = averaging.estimate_gain_posterior(predictions, rows, label, 1 / probability[rows], prior)
-    correlation = averaging.compute_prediction_correlation(predictions)
-    best = averaging.compute_probability_best(gain, error, correlation, num_draws=4000)
-    return averaging.select_members(best), prior
 
 
 def compare_rules(
     kept: dict[str, Any], sample: Sample, counts: Sequence[int], seed: int, published: bool
 ) -> dict[int, dict[str, float]]:
     """Return for each number of labels the balanced accuracy (%) of every rule."""
-    label = sample.label[sample.pool]
+    label = sample.answers[sample.pool]
     pool_logits = sample.logits[:, sample.pool]
-    predictions = pool_logits.argmax(axis=2)
+    predictions = sample.predictions
     accuracy = [sample.measure_accuracy(logits) for logits in sample.logits]
-    uniform = np.full(len(sample.logits), 1 / len(sample.logits))
-    erm_average = np.mean([sample.logits[0], *map(center, kept["further ERM"])], axis=0)
     constant = {
         "ERM": accuracy[0],
         "best": max(accuracy),
-        "uniform average": sample.measure_accuracy(np.tensordot(uniform, sample.logits, axes=1)),
-        "ERM average": sample.measure_accuracy(erm_average),
-        "changed": float(sample.changed),
+        "uniform average": sample.measure_accuracy(sample.logits.mean(axis=0)),
+        "changed": float(sample.prior_gain is None),
     }
+    if kept.get("further ERM"):
+        erm_average = np.mean([sample.logits[0], *map(center, kept["further ERM"])], axis=0)
+        constant["ERM average"] = sample.measure_accuracy(erm_average)
     selected = dict[str, list[int]]()
     if published:
         selected["CODA"] = active_selection.select_by_coda(pool_logits, label, counts, seed)
@@ -165,87 +195,63 @@ def compare_rules(
     for position, count in enumerate(counts):
         result = dict(constant)
         result |= {rule: accuracy[candidates[position]] for rule, candidates in selected.items()}
-        rows, probability = draw_rows(predictions, count, seed, 0.0)
-        if len(rows):
-            result |= compare_averages(kept, sample, predictions, rows, probability, accuracy)
-        else:
-            result |= dict.fromkeys(("select", "greatest gain", "average, dispute"), accuracy[0])
-        rows, probability = draw_rows(predictions, count, seed, sampling.compute_uniform_share(count))
-        result |= compare_teaching(kept, sample, predictions, rows, probability, accuracy[0])
-        if published and len(kept["features"]):
+        result |= compare_averages(kept, sample, count, seed, accuracy)
+        if published and kept["features"]:
             result["DFR"] = measure_retrained_layer(kept, sample, count, seed, accuracy[0])
         results[count] = result
     return results
 
 
-def center(logits: np.ndarray) -> np.ndarray:
-    """Return logits with mean 0 over the labels."""
-    return np.asarray(logits.astype(np.float64) - logits.astype(np.float64).mean(axis=-1, keepdims=True))
-
-
 def compare_averages(
-    kept: dict[str, Any],
-    sample: Sample,
-    predictions: np.ndarray,
-    rows: np.ndarray,
-    probability: np.ndarray,
-    accuracy: Sequence[float],
+    kept: dict[str, Any], sample: Sample, count: int, seed: int, accuracy: Sequence[float]
 ) -> dict[str, float]:
-    """Return the accuracy of what is selected or averaged by rows where candidates contradict ERM."""
-    gains = selection.estimate_gains(predictions, rows, sample.label[sample.pool[rows]], 1 / probability[rows])
-    weight, _ = weigh_candidates(kept, sample, predictions, rows, probability)
-    return {
-        "select": accuracy[selection.select_candidate(gains, sample.changed)],
-        "greatest gain": accuracy[int(gains.gain.argmax())],
-        "average, dispute": sample.measure_accuracy(np.tensordot(weight, sample.logits, axes=1)),
-    }
-
-
-def compare_teaching(
-    kept: dict[str, Any],
-    sample: Sample,
-    predictions: np.ndarray,
-    rows: np.ndarray,
-    probability: np.ndarray,
-    erm: float,
-) -> dict[str, float]:
-    """Return the accuracy of the average by rows as an audit asks, and of what its correction learns of them."""
-    labelled = sample.pool[rows]
-    label = sample.label[labelled]
-    weight, prior = weigh_candidates(kept, sample, predictions, rows, probability)
-    average = np.tensordot(weight, sample.logits, axes=1)
-    both = np.stack([predictions[0], average[sample.pool].argmax(axis=1)])
-    both_prior = None
-    if prior is not None:
-        both_prior = np.array([0.0, weight[1:] @ prior[1:] / max(weight[1:].sum(), 1e-9)])
-    gain, error = averaging.estimate_gain_posterior(both, rows, label, 1 / probability[rows], both_prior)
-    accuracy = sample.measure_accuracy(average)
-    is_advised = averaging.advise_average(gain[1], error[1], sample.changed).use == "average"
-    is_sure = averaging.advise_average(gain[1], error[1], has_changed=False).use == "average"
+    """Return the accuracy of what is selected, averaged and taught by so many labels."""
+    predictions = sample.predictions
+    pool_logits = sample.logits[:, sample.pool]
+    averages = {}
+    for name, uniform_share, logits in (
+        ("dispute", 0.0, pool_logits),
+        ("audit", sampling.compute_uniform_share(count), pool_logits),
+        ("single", sampling.compute_uniform_share(count), None),
+    ):
+        rows, probability = selection.sample_rows_to_label(predictions, count, seed, uniform_share=uniform_share)
+        label = sample.answers[sample.pool[rows]]
+        averages[name] = averaging.average_candidates(
+            predictions, logits, rows, label, 1 / probability[rows], sample.prior_gain
+        )
+    erm = accuracy[0]
+    average = averages["audit"]
+    averaged = np.tensordot(average.weight, sample.logits, axes=1)
+    by_average = sample.measure_accuracy(averaged)
+    single = averages["single"]
     result = {
-        "average": accuracy,
-        "advised": accuracy if is_advised else erm,
-        "advised if sure": accuracy if is_sure else erm,
+        "average, dispute": sample.measure_accuracy(np.tensordot(averages["dispute"].weight, sample.logits, axes=1)),
+        "average": by_average,
+        "advised": by_average if average.is_advised else erm,
+        "advised if sure": erm if average.is_unsure else by_average,
+        "single": accuracy[int(single.weight.argmax())] if single.is_advised else erm,
+        "greatest gain": accuracy[int(average.candidate_gain.argmax())],
     }
     if not kept["features"]:
         return result
-    taught = measure_taught(kept, sample, average, rows, probability)
-    result["taught all"] = taught
-    result["taught"] = taught if is_advised else erm
-    result["ERM taught"] = measure_taught(kept, sample, sample.logits[0], rows, probability)
+    labelled = sample.pool[rows]
+    row_weight = 1 / probability[rows]
+    result["taught all"] = measure_taught(kept, sample, averaged, labelled, row_weight)
+    result["taught"] = result["taught all"] if average.is_advised else erm
+    result["taught if changed"] = result["taught"] if sample.prior_gain is None else erm
+    result["ERM taught"] = measure_taught(kept, sample, sample.logits[0], labelled, row_weight)
     return result
 
 
 def measure_taught(
-    kept: dict[str, Any], sample: Sample, logits: np.ndarray, rows: np.ndarray, probability: np.ndarray
+    kept: dict[str, Any], sample: Sample, logits: np.ndarray, labelled: np.ndarray, weight: np.ndarray
 ) -> float:
     """Return the accuracy (%) of logits (N, L) with the correction that is learned from labelled new rows."""
     features = kept["features"]["test"].astype(np.float64)
     mean = kept["features"]["mean"].astype(np.float64)
     scale = teaching.compute_feature_scale(features[sample.pool], mean)
-    labelled = sample.pool[rows]
     correction = teaching.fit_guarded_logit_correction(
-        features[labelled], logits[labelled], sample.label[labelled], mean, scale, weight=1 / probability[rows]
+        features[labelled], logits[labelled], sample.answers[labelled], mean, scale, weight=weight
     )
     return sample.measure_accuracy(logits if correction.strength is None else logits + correction(features))
 
@@ -255,7 +261,7 @@ def measure_retrained_layer(kept: dict[str, Any], sample: Sample, count: int, se
     rows = np.random.default_rng(seed).permutation(sample.pool)[:count]
     features = kept["features"]["test"].astype(np.float64)
     num_labels = sample.logits.shape[2]
-    logits = active_selection.retrain_last_layer(features, sample.label, rows, num_labels, kept["features"]["scale"])
+    logits = active_selection.retrain_last_layer(features, sample.answers, rows, num_labels, kept["features"]["scale"])
     return erm if logits is None else sample.measure_accuracy(logits)
 
 
@@ -264,7 +270,7 @@ def measure_set(file: Path, options: argparse.Namespace) -> list[dict[str, Any]]
     kept = pickle.loads(file.read_bytes())  # which `collect` has written
     accuracies: dict[int, dict[str, list[float]]] = {count: defaultdict(list) for count in options.answers}
     for seed in range(options.times):
-        sample = draw_sample(kept, seed, options.harder)
+        sample = draw_sample(kept, seed, options)
         for count, result in compare_rules(kept, sample, options.answers, seed, not options.quick).items():
             for rule, value in result.items():
                 accuracies[count][rule].append(value)
@@ -286,11 +292,11 @@ def summarize(table: pd.DataFrame) -> pd.DataFrame:
         for rule in rules:
             gain = part[rule] - part["ERM"]
             line: dict[str, Any] = {"answers": answers, "rule": rule}
-            line["share of best gain"] = 100 * gain[has_gain].sum() / possible[has_gain].sum()
+            line["gain_won"] = 100 * gain[has_gain].sum() / max(1e-9, possible[has_gain].sum())
             line["sets"] = int(has_gain.sum())
             line["elsewhere"] = gain[~has_gain].mean()
-            line["elsewhere worst"] = gain[~has_gain].min()
-            line["other sets"] = int((~has_gain).sum())
+            line["elsewhere_worst"] = gain[~has_gain].min()
+            line["other_sets"] = int((~has_gain).sum())
             lines.append(line)
     return pd.DataFrame(lines).round(2)
 
@@ -302,7 +308,11 @@ def main() -> None:
     parser.add_argument("--answers", type=int, nargs="*", default=[5, 10, 20, 50])
     parser.add_argument("--times", type=int, default=10, help="samples of each set and seed")
     parser.add_argument("--sets", nargs="*", help="only these sets")
+    parser.add_argument("--new-rows", type=int, default=1000, help="most new rows")
+    parser.add_argument("--wrong", type=float, default=0.0, help="share of the labels that are wrong")
     parser.add_argument("--harder", action="store_true", help="only the third of the rows of which ERM is least sure")
+    parser.add_argument("--like", choices=("groups", "training", "mixture", "labels"), default="groups")
+    parser.add_argument("--without", nargs="*", default=[], help="candidates that are left out, such as 'LC by Online'")
     parser.add_argument("--quick", action="store_true", help="leave out the published methods")
     parser.add_argument("--csv", type=Path, help="write the accuracies of every set and seed there")
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Scripts of ``lab/scripts/``: committed tables can be trained again, and judgements of new rows are written."""
+"""Scripts of ``lab/scripts/``: committed tables can be trained again, and rules of selection are compared."""
 
 from __future__ import annotations
 
@@ -23,20 +23,27 @@ def test_every_row_of_the_committed_results_can_be_trained_again(path: Path, tmp
     assert cells and all(cell.build_config().method.name for cell in cells.values())
 
 
-def test_new_rows_judge_writes_the_means_of_each_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("option", ["--quick", "--harder", "--like labels", "--wrong 0.01"])
+def test_rules_are_compared_on_each_set(option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     label = np.arange(80) % 2
-    right = np.eye(2, dtype=np.float16)[label]
+    right = 4 * np.eye(2, dtype=np.float16)[label]
     candidates = {
-        "ERM": {"test": 1 - right, "usual": right, "seconds": 1.0},  # always wrong on new rows
+        "ERM": {"test": 4 - right, "usual": right, "seconds": 1.0},  # always wrong on new rows
         "LC by colour": {"test": right, "usual": right, "seconds": 1.0},
     }
+    unknown = np.full(80, -1)
+    kept = {"found": candidates, "label": label, "attribute": unknown, "valid label": label, "features": {}}
+    kept["trained on"] = {"label": label, "attribute": unknown}
     for file in ("digits-0.pkl", "digits-1.pkl", "mails-0.pkl"):
-        kept = {"found": candidates, "label": label, "attribute": np.full(80, -1)}
         (tmp_path / file).write_bytes(pickle.dumps(kept))
-    command = f"new_rows.py judge {tmp_path} --answers 4 8 --times 2 --anyway --csv {tmp_path / 'sets.csv'}"
+    command = f"compare_selection.py {tmp_path} --answers 4 8 --times 2 --csv {tmp_path / 'sets.csv'} {option}"
     monkeypatch.setattr(sys, "argv", command.split())
-    import_lab_script("new_rows").main()
+    import_lab_script("compare_selection").main()
     written = pd.read_csv(tmp_path / "sets.csv")
-    expected = [("digits", 4), ("mails", 4), ("digits", 8), ("mails", 8)]
-    assert list(zip(written["set"], written["answers"], strict=True)) == expected
-    assert written[["ERM", "best", "chosen"]].to_numpy() == pytest.approx(np.tile([0.0, 100.0, 100.0], (4, 1)))
+    expected = [
+        (name, seed, answers) for name, seed in (("digits", 0), ("digits", 1), ("mails", 0)) for answers in (4, 8)
+    ]
+    assert list(zip(written["set"], written["seed"], written["answers"], strict=True)) == expected
+    for rule in ("best", "single", "average", "advised", *(() if option == "--quick" else ("Model Selector", "VMA"))):
+        assert (written[rule] == 100).all(), rule
+    assert (written["ERM"] == 0).all()

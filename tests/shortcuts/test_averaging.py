@@ -112,9 +112,13 @@ def test_prior_gain_is_exact_on_many_rows() -> None:
     other = np.where(generator.random(20_000) < 0.6, label, 1 - label)
     contradicts = erm != other
     expected = ((other == label) * 1.0 - (erm == label))[contradicts].mean()
-    prior = averaging.compute_prior_gain(np.stack([erm, other]), label)
+    predictions = np.stack([erm, other])
+    accuracy = (predictions == label).mean(axis=1)
+    disagreement = averaging.compute_disagreement(predictions)
+    prior = averaging.compute_prior_gain(accuracy, disagreement, len(label))
     assert prior[1] == pytest.approx(expected, abs=1e-3)
-    assert averaging.compute_prior_gain(np.stack([erm, erm]), label)[1] == pytest.approx(averaging.SHRINKAGE_GAIN)
+    prior = averaging.compute_prior_gain(accuracy[[0, 0]], disagreement[[0, 0]], len(label))
+    assert prior[1] == pytest.approx(averaging.SHRINKAGE_GAIN)
 
 
 # -- members and their average
@@ -165,20 +169,22 @@ def test_of_linear_heads_the_average_is_a_linear_head() -> None:
 # -- gains
 
 
-def test_of_rows_that_stand_for_all_the_gain_is_shrunk_by_four_rows() -> None:
+@pytest.mark.parametrize(("prior_gain", "num_prior_rows"), [(None, 4), (-0.5, 16)])
+def test_a_prior_counts_as_rows_as_far_as_rows_are_not_labelled(prior_gain: float | None, num_prior_rows: int) -> None:
     predictions = np.array([[0] * 50, [1] * 20 + [0] * 30])
     label = np.array([1] * 15 + [0] * 35)
-    gain, error = averaging.estimate_gain_posterior(predictions, np.arange(50), label, np.ones(50))
-    mean = (15 - 5 + 4 * averaging.SHRINKAGE_GAIN) / 24
-    assert gain[1] == pytest.approx(0.4 * mean)
-    assert error[1] == pytest.approx(0.4 * np.sqrt((1 - mean**2) / 24))
-
-
-def test_a_prior_by_the_validation_rows_is_worth_sixteen_rows() -> None:
-    predictions = np.array([[0] * 10, [1] * 10])
-    prior = np.array([0.0, -0.5])
-    gain, _ = averaging.estimate_gain_posterior(predictions, np.arange(4), np.ones(4, int), np.ones(4), prior)
-    assert gain[1] == pytest.approx((4 - 8) / 20)
+    prior = None if prior_gain is None else np.array([0.0, prior_gain])
+    for num_labelled, total in ((5, 5), (20, 15 - 5), (50, 15 - 5)):
+        rows = np.arange(num_labelled)
+        gain, error = averaging.estimate_gain_posterior(predictions, rows, label[rows], np.ones(num_labelled), prior)
+        count = min(num_labelled, 20)
+        num_open = num_prior_rows * (1 - count / 20)
+        mean = (total + num_open * (averaging.SHRINKAGE_GAIN if prior_gain is None else prior_gain)) / (
+            count + num_open
+        )
+        assert gain[1] == pytest.approx(0.4 * mean)
+        variance = max(1 - mean**2, averaging.MIN_VARIANCE)
+        assert error[1] == pytest.approx(0.4 * np.sqrt(variance / (count + num_open)))
 
 
 @settings(max_examples=30, deadline=None)
@@ -209,21 +215,100 @@ def test_without_a_label_the_gain_is_the_prior() -> None:
 # -- advice
 
 
+def advise(
+    shares: tuple[float, float, float], changed: bool = True, num_labelled: int = 50
+) -> averaging.CandidateAverage:
+    """Average ERM and a candidate that contradicts it on such a share of rows, and is right on such a share of these.
+
+    The last share is that of rows on which it is right by the validation rows.
+    """
+    contradicted, right, right_before = shares
+    predictions = np.zeros((2, 1000), dtype=np.int64)
+    predictions[1, : round(1000 * contradicted)] = 1
+    rows = np.arange(num_labelled)
+    label = (rows < round(num_labelled * right)).astype(np.int64)
+    prior = None if changed else np.array([0.0, 2 * right_before - 1])
+    return averaging.average_candidates(predictions, None, rows, label, np.ones(num_labelled), prior)
+
+
 @pytest.mark.parametrize(
-    ("gain", "error", "use", "use_if_changed", "unsure"),
+    ("shares", "is_advised", "is_advised_if_changed", "is_unsure"),
     [
-        (0.10, 0.02, "average", "average", False),
-        (0.03, 0.02, "ERM", "average", True),  # its interval holds 0
-        (0.004, 0.0, "ERM", "ERM", True),  # it rounds to 0 points
-        (-0.1, 0.01, "ERM", "ERM", True),
+        ((0.3, 0.9, 0.5), True, True, False),
+        ((0.3, 0.55, 0.5), False, True, True),  # its interval holds 0
+        ((0.3, 0.9, 0.0), True, True, False),
+        ((0.05, 0.52, 0.5), False, False, True),  # it rounds to 0 points
+        ((0.3, 0.2, 0.9), False, False, True),
     ],
 )
 def test_erm_is_advised_unless_a_gain_is_likely(
-    gain: float, error: float, use: str, use_if_changed: str, unsure: bool
+    shares: tuple[float, float, float], is_advised: bool, is_advised_if_changed: bool, is_unsure: bool
 ) -> None:
-    advice = averaging.advise_average(gain, error, has_changed=False)
-    assert (advice.use, advice.unsure) == (use, unsure)
-    changed = averaging.advise_average(gain, error, has_changed=True)
-    assert (changed.use, changed.unsure) == (use_if_changed, unsure)
-    assert averaging.advise_average(gain, error, has_changed=False, insist=True).use == "average"
-    assert advice.gain_low <= advice.gain <= advice.gain_high
+    average = advise(shares, changed=False)
+    assert (average.is_advised, average.is_unsure) == (is_advised, is_unsure)
+    assert advise(shares).is_advised == is_advised_if_changed
+
+
+def test_what_a_candidate_costs_on_validation_rows_counts_only_without_a_change() -> None:
+    shares = (0.3, 0.8, 0.0)
+    assert advise(shares, num_labelled=10).is_advised
+    assert not advise(shares, changed=False, num_labelled=10).is_advised
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(0, 10_000))
+def test_one_candidate_is_the_average_of_one(seed: int) -> None:
+    """Without logits the likeliest correction has all weight, and its own gain and predictions."""
+    generator = np.random.default_rng(seed)
+    predictions = draw_predictions(seed)
+    rows = generator.permutation(60)[:15]
+    label = generator.integers(3, size=15)
+    one = averaging.average_candidates(predictions, None, rows, label, np.ones(15))
+    selected = 1 + int(one.probability_best[1:].argmax())
+    assert one.weight.tolist() == np.eye(4)[selected].tolist()
+    np.testing.assert_array_equal(one.predictions, predictions[selected])
+    assert (one.gain, one.error) == pytest.approx((one.candidate_gain[selected], one.candidate_error[selected]))
+    logits = np.eye(3)[predictions]
+    several = averaging.average_candidates(predictions, logits, rows, label, np.ones(15))
+    np.testing.assert_array_equal(several.probability_best, one.probability_best)
+    average = averaging.average_logits(logits, several.weight).argmax(axis=1)
+    np.testing.assert_array_equal(several.predictions, average)
+
+
+def test_the_interval_of_the_selected_candidate_holds_what_it_gains() -> None:
+    """Its gain is shrunk, so that it is not overrated for having been selected by the same labels."""
+    excess = []
+    is_covered = []
+    for seed in range(200):
+        generator = np.random.default_rng(seed)
+        predictions = draw_predictions(seed, num_candidates=6, num_rows=400)
+        share_right = generator.uniform(0.2, 0.9, 6)
+        label = predictions[0].copy()
+        for number in range(1, 6):
+            is_followed = generator.random(400) < share_right[number]
+            label = np.where(is_followed & (predictions[number] != predictions[0]), predictions[number], label)
+        rows = generator.permutation(400)[:30]
+        one = averaging.average_candidates(predictions, None, rows, label[rows], np.ones(30))
+        gain = ((one.predictions == label) * 1.0 - (predictions[0] == label)).mean()
+        excess.append(one.gain - gain)
+        is_covered.append(abs(one.gain - gain) <= averaging.INTERVAL_STANDARD_ERRORS * one.error)
+    assert np.mean(excess) < 0.01
+    assert np.mean(is_covered) > 0.85
+
+
+# -- further labels
+
+
+def test_further_labels_are_asked_for_until_the_gain_is_told_from_none() -> None:
+    assert averaging.count_labels_needed(0.1, 0.05, num_labelled=20, num_open=500) == 0
+    # An error falls with the root of the labels: from 0.1 to 0.1 / 1.645 takes 2.7 times as many.
+    assert averaging.count_labels_needed(0.1, 0.1, num_labelled=20, num_open=500) == 40
+    assert averaging.count_labels_needed(-0.1, 0.05, num_labelled=20, num_open=500) == 0
+    assert averaging.count_labels_needed(0.0, 0.1, num_labelled=20, num_open=500) == averaging.MAX_LABELS_NEEDED
+
+
+@given(st.floats(-0.3, 0.3), st.floats(0, 0.3), st.integers(1, 500), st.integers(0, 300))
+def test_no_more_labels_are_asked_for_than_rows_can_tell(
+    gain: float, error: float, num_labelled: int, num_open: int
+) -> None:
+    assert 0 <= averaging.count_labels_needed(gain, error, num_labelled, num_open) <= num_open

@@ -150,8 +150,11 @@ def test_the_average_that_is_advised_is_trained_and_predicts_what_the_audit_says
 
 def test_one_candidate_is_trained_and_does_not_see_the_column_if_it_is_left_out(copy: Audit, tmp_path: Path) -> None:
     copy.answer(filled(copy), single=True)
-    assert copy.summary["new_rows"]["average"] is None and not (copy.path / "answers.npz").exists()
-    assert copy.summary["new_rows"]["chosen"] == yaml_name(copy)
+    new = copy.summary["new_rows"]
+    assert not (copy.path / "answers.npz").exists()
+    assert new["chosen"] == yaml_name(copy)
+    assert {one["name"]: one["weight"] for one in new["candidates"] if one["weight"]} == {new["chosen"]: 1}
+    assert new["gain"] == new["average"]["gain"] == max(one["gain"] for one in new["candidates"])
     run = copy.fix(tmp_path / "fixed")
     other = CHANGED.assign(scanner=np.where(CHANGED["scanner"] == "old", "new", "old"))
     before = run.predict_proba(CHANGED)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logit_correction.shortcuts import sampling
+from logit_correction.shortcuts.summaries import Interval
 
 
 def draw_predictions(seed: int, num_rows: int = 40, share: float = 0.3) -> np.ndarray:
@@ -75,7 +76,7 @@ def test_rows_are_drawn_as_often_as_their_probability_says() -> None:
 # -- accuracy
 
 
-def estimate(is_right: np.ndarray, predictions: np.ndarray, count: int, seed: int) -> sampling.AccuracyEstimate | None:
+def estimate(is_right: np.ndarray, predictions: np.ndarray, count: int, seed: int) -> Interval | None:
     probability = sampling.compute_inclusion_probabilities(predictions, count)
     pattern = np.unique(predictions, axis=1, return_inverse=True)[1].ravel()
     rows = sampling.draw_systematic_sample(probability, pattern, seed)
@@ -105,7 +106,7 @@ def test_accuracy_on_all_rows_lies_in_nine_of_ten_intervals(count: int, agreed: 
 def test_accuracy_is_exact_where_all_rows_are_labelled() -> None:
     is_right = np.array([1.0, 0, 1, 1])
     found = sampling.estimate_accuracy(is_right, np.ones(4), np.array([0, 0, 1, 1]), np.array([2, 2]))
-    assert found == sampling.AccuracyEstimate(0.75, 0.75, 0.75)
+    assert found == Interval(0.75, 0.75, 0.75)
 
 
 def test_nothing_is_estimated_of_rows_of_which_none_is_labelled() -> None:

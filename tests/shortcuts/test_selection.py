@@ -82,9 +82,7 @@ def test_rows_are_drawn_with_the_chances_that_are_told(
     predictions = predictions_of(3, 60, apart)
     differ = (predictions != predictions[0]).any(axis=0)
     differ[list(answered)] = False
-    wanted = min(count, int(differ.sum()))
-    drawn = np.zeros(60)
-    times = 1500
+    wanted, drawn, times = min(count, int(differ.sum())), np.zeros(60), 1500
     for seed in range(times):
         places, chance = selection.sample_rows_to_label(predictions, count, seed, answered)
         assert len(places) == wanted == len(set(places.tolist()))
@@ -129,40 +127,28 @@ def brute(predictions: np.ndarray, label: np.ndarray) -> np.ndarray:
                      for one in predictions])  # fmt: skip
 
 
-def test_gains_of_a_fully_labelled_pool_are_the_gains(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def no_prior(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gains by the labels alone, since what is believed before counts as no row."""
+    monkeypatch.setattr(averaging, "SHRINKAGE_ROWS", 1e-9)
+
+
+def test_gains_of_a_fully_labelled_pool_are_the_gains(no_prior: None) -> None:
     predictions, label = pool(0)
     everything = np.arange(predictions.shape[1])
-    wanted = brute(predictions, label)
-    told = selection.estimate_gains(predictions, everything, label, np.ones(len(label)))
-    assert (told.num_answers == (predictions != predictions[0]).sum(axis=1)).all()
-    np.testing.assert_allclose(told.gain, wanted, atol=1e-12)
-    assert (told.unlabelled_share == 0).all()
-    # Of rows to come, for which the choice is made, they are a sample: what is believed before is worth four of them.
-    differ = told.num_answers
-    drawn = (wanted * len(label) - 0.2) / (differ + 4) * differ / len(label)
-    np.testing.assert_allclose(told.shrunk_gain[1:], drawn[1:])
-    assert told.gain[0] == 0 == told.standard_error[0]
-    monkeypatch.setattr(averaging, "SHRINKAGE_ROWS", 1e-9)
-    monkeypatch.setattr(selection, "SHRINKAGE_ROWS", 1e-9)
-    np.testing.assert_allclose(
-        selection.estimate_gains(predictions, everything, label, np.ones(len(label))).gain, wanted, atol=1e-8
-    )
+    gain, error = averaging.estimate_gain_posterior(predictions, everything, label, np.ones(len(label)))
+    np.testing.assert_allclose(gain, brute(predictions, label), atol=1e-8)
+    assert gain[0] == 0 == error[0]
 
 
-def test_gains_by_rows_that_were_drawn_are_right_in_the_mean_and_within_their_errors(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(averaging, "SHRINKAGE_ROWS", 1e-9)
-    monkeypatch.setattr(selection, "SHRINKAGE_ROWS", 1e-9)
+def test_gains_by_rows_that_were_drawn_are_right_in_the_mean_and_within_their_errors(no_prior: None) -> None:
     predictions, label = pool(1, rows=1500)
-    wanted = brute(predictions, label)
-    found = []
-    errors = []
+    wanted, found, errors = brute(predictions, label), [], []
     for seed in range(400):
         places, chance = selection.sample_rows_to_label(predictions, 60, seed)
-        told = selection.estimate_gains(predictions, places, label[places], 1 / chance[places])
-        found.append(told.gain)
-        errors.append(told.standard_error)
+        gain, error = averaging.estimate_gain_posterior(predictions, places, label[places], 1 / chance[places])
+        found.append(gain)
+        errors.append(error)
     bias = np.mean(found, axis=0) - wanted
     spread = np.std(found, axis=0)
     assert (np.abs(bias) <= 4 * spread / math.sqrt(400) + 2e-4).all(), (bias, spread)
@@ -173,8 +159,7 @@ def asked_in_rounds(
     predictions: np.ndarray, counts: Sequence[int], seed: int, labelled: Sequence[int] = ()
 ) -> tuple[np.ndarray, np.ndarray, dict[int, np.ndarray]]:
     """Rows that are known, the round of each row, and the chances of each round, as an audit asks."""
-    turn = np.full(predictions.shape[1], -1)
-    chances = {}
+    turn, chances = np.full(predictions.shape[1], -1), {}
     turn[list(labelled)] = 0
     for number, count in enumerate(counts, 1):
         places, chances[number] = selection.sample_rows_to_label(
@@ -186,7 +171,9 @@ def asked_in_rounds(
 
 @pytest.mark.parametrize("counts", [(120,), (10,) * 12, (3,) * 40, (50, 1, 90)])
 @pytest.mark.parametrize("labelled", [0, 30])
-def test_gains_are_exact_once_all_is_answered_that_tells(counts: tuple[int, ...], labelled: int) -> None:
+def test_gains_are_exact_once_all_is_answered_that_tells(
+    counts: tuple[int, ...], labelled: int, no_prior: None
+) -> None:
     predictions, label = pool(4, rows=300)
     label = np.where(np.arange(300) % 4 == 0, label, predictions[1])  # the best to choose
     first = np.random.default_rng(5).choice(300, labelled, replace=False).tolist()
@@ -194,13 +181,10 @@ def test_gains_are_exact_once_all_is_answered_that_tells(counts: tuple[int, ...]
     known, turn, chances = asked_in_rounds(predictions, counts, 6, first)
     weight = selection.compute_answer_weights(predictions, known, turn, chances)
     places = np.flatnonzero(known)
-    told = selection.estimate_gains(predictions, places, label[places], weight[places])
-    np.testing.assert_allclose(told.gain, brute(predictions, label), atol=1e-9)
-    chosen = selection.select_candidate(told, shifted=True)
-    found = selection.correct_gain_for_selection(
-        predictions, places, label[places], weight[places], shifted=True, seed=0
-    )
-    assert chosen == 1 and found == pytest.approx(told.gain[1])
+    gain, _ = averaging.estimate_gain_posterior(predictions, places, label[places], weight[places])
+    np.testing.assert_allclose(gain, brute(predictions, label), atol=1e-8)
+    average = averaging.average_candidates(predictions, None, places, label[places], weight[places])
+    assert average.is_advised and average.weight[1] == 1 and average.gain == pytest.approx(gain[1])
 
 
 def samples(chance: np.ndarray, size: int, pool: Sequence[int]) -> list[tuple[float, tuple[int, ...]]]:
@@ -220,9 +204,7 @@ def test_rounds_are_right_in_the_mean_over_all_samples_that_there_are() -> None:
     def inclusion(pairs: list[tuple[float, tuple[int, ...]]]) -> np.ndarray:
         return np.array([sum(weight for weight, one in pairs if row in one) for row in range(7)])
 
-    total = 0.0
-    mean = 0.0
-    plain = 0.0
+    total, mean, plain = 0.0, 0.0, 0.0
     first = samples(odds, 2, range(7))
     for likely, one in first:
         rest = [row for row in range(7) if row not in one]
@@ -230,8 +212,7 @@ def test_rounds_are_right_in_the_mean_over_all_samples_that_there_are() -> None:
         chances = {1: inclusion(first), 2: inclusion(second)}
         for then, other in second:
             turn = np.full(7, -1)
-            turn[list(one)] = 1
-            turn[list(other)] = 2
+            turn[list(one)], turn[list(other)] = 1, 2
             weight = selection.compute_answer_weights(predictions, turn >= 0, turn, chances)
             total += likely * then
             mean += likely * then * float(weight @ value)
@@ -240,9 +221,7 @@ def test_rounds_are_right_in_the_mean_over_all_samples_that_there_are() -> None:
     assert abs(mean - value.sum()) < 0.03 * np.abs(value).sum() < abs(plain - value.sum())
 
 
-def test_rounds_together_are_right_in_the_mean_and_nearer_than_one_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(averaging, "SHRINKAGE_ROWS", 1e-9)
-    monkeypatch.setattr(selection, "SHRINKAGE_ROWS", 1e-9)
+def test_rounds_together_are_right_in_the_mean_and_nearer_than_one_of_them(no_prior: None) -> None:
     predictions, label = pool(1, rows=400)
     wanted = brute(predictions, label)
     generator = np.random.default_rng(3)
@@ -254,53 +233,10 @@ def test_rounds_together_are_right_in_the_mean_and_nearer_than_one_of_them(monke
         for name, which in (("all", known), ("a part", part), ("one round", known & (turn == 1))):
             weight = selection.compute_answer_weights(predictions, which, turn, chances)
             places = np.flatnonzero(which)
-            found[name].append(selection.estimate_gains(predictions, places, label[places], weight[places]).gain)
+            gain, _ = averaging.estimate_gain_posterior(predictions, places, label[places], weight[places])
+            found[name].append(gain)
     spread = {name: np.std(gains, axis=0) for name, gains in found.items()}
     for name in ("all", "a part"):
         bias = np.mean(found[name], axis=0) - wanted
         assert (np.abs(bias) <= 4 * spread[name] / math.sqrt(300) + 3e-3).all(), (name, bias)
     assert (spread["all"][1:] < 0.8 * spread["one round"][1:]).all()
-
-
-def gains(gain: list[float], error: list[float]) -> selection.Gains:
-    size = len(gain)
-    return selection.Gains(np.array(gain), np.array(gain), np.array(error), np.full(size, 9), np.full(size, 0.5))
-
-
-def test_erm_is_left_only_for_what_is_clearly_ahead_and_clearer_where_nothing_changed() -> None:
-    told = gains([0, 0.05, -0.2, 0.04], [0, 0.05, 0.01, 0.001])
-    assert selection.select_candidate(told, shifted=True) == 1 and selection.select_candidate(told, shifted=False) == 0
-    assert selection.select_candidate(gains([0, 0.05], [0, 0.02]), shifted=False) == 1
-    assert selection.select_candidate(gains([0, 0.01], [0, 0.05]), shifted=True) == 0
-    assert selection.select_candidate(gains([0, -0.1, -0.3], [0, 0.01, 0.01]), shifted=True) == 0
-
-
-def test_the_best_of_many_equal_candidates_is_told_to_gain_about_nothing() -> None:
-    """Their labels are drawn anew for each candidate, so that no one is better than ERM, and one always looks so."""
-    told = []
-    believed = []
-    for seed in range(25):
-        generator = np.random.default_rng(seed)
-        first = np.zeros(300, dtype=np.int64)
-        others = (generator.random((20, 300)) < 0.3).astype(np.int64)
-        predictions = np.stack([first, *others])
-        label = generator.integers(2, size=300)
-        places, chance = selection.sample_rows_to_label(predictions, 40, seed)
-        given_ = predictions, places, label[places], 1 / chance[places]
-        chosen = selection.select_candidate(found := selection.estimate_gains(*given_), shifted=True)
-        believed.append(float(found.gain[chosen]))
-        told.append(selection.correct_gain_for_selection(*given_, shifted=True, seed=seed))
-    assert np.count_nonzero(believed) > 12  # by chance one of them is ahead
-    assert np.mean(believed) > 0.03 and abs(np.mean(told)) < 0.4 * np.mean(believed)
-    assert all(one <= other for one, other in zip(told, believed, strict=True))
-
-
-def test_further_answers_are_asked_for_until_the_best_is_told_from_erm() -> None:
-    assert selection.estimate_num_further_labels(gains([0, 0.1], [0, 0.05]), 1, 20) == 0
-    # An error falls with the root of the answers: from 0.1 to 0.1 / 1.645 takes 2.7 times as many.
-    assert selection.estimate_num_further_labels(gains([0, 0.1], [0, 0.1]), 1, 20) == 40
-    assert (
-        selection.estimate_num_further_labels(gains([0, 0.1, -0.3], [0, 0.1, 0.1]), 0, 20) == 40
-    )  # of ERM, the best of the others
-    assert selection.estimate_num_further_labels(gains([0, -0.1], [0, 0.05]), 0, 20) == 0
-    assert selection.estimate_num_further_labels(gains([0, 0.0], [0, 0.1]), 0, 20) == 200  # so many at the most

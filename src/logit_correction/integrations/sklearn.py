@@ -283,7 +283,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         label = [None] * len(rows) if new_y is None else get_row_values(rows, new_y, "label")
         known = build_new_rows_table([pd.DataFrame({"label": label})], source.build())
         predicted, selection = predict_candidates(prepared, known, inputs, display)
-        summary = select_from_answers(predicted, replace(selection, single=True), seed)  # it trains one network
+        summary = select_from_answers(predicted, replace(selection, single=True))  # it trains one network
         self.new_rows_ = to_json_values(summary)
         chosen = summary.correction or summary.candidates[0]
         return chosen.config["method"], chosen.config["leave_out"]

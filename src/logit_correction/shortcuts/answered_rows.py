@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from logit_correction.evaluation.predictions import Array
-from logit_correction.shortcuts.averaging import average_logits
+from logit_correction.shortcuts.averaging import predict_average
 from logit_correction.shortcuts.new_rows_table import NewRows, format_new_row_name
 from logit_correction.shortcuts.summaries import AnsweredRow, Selection
 
@@ -45,12 +45,7 @@ def list_answered_rows(rows: NewRows, selection: Selection, label_names: Sequenc
 def _predict_compared(rows: NewRows, selection: Selection) -> Array | None:
     """Return the labels (M,) that the average or the advised candidate predicts; None where there is only ERM."""
     weight = np.array([candidate.weight or 0.0 for candidate in selection.candidates])
-    if selection.average is not None and rows.logits is not None and weight[1:].any():
-        return np.asarray(average_logits(rows.logits, weight).argmax(axis=1))
-    for predictions, candidate in zip(rows.predictions, selection.candidates, strict=True):
-        if candidate is selection.correction:
-            return predictions
-    return None
+    return predict_average(rows.predictions, rows.logits, weight) if weight[1:].any() else None
 
 
 def describe_answered_rows(selection: Selection) -> str:

@@ -73,16 +73,16 @@ def write_selection(
     rows.to_frame().to_parquet(out_dir / NEW_ROWS, index=False)
     if rows.logits is not None and not (audit_dir / VALUES).is_file():
         write_logits_and_inputs(out_dir / VALUES, rows)
-    selection = select_from_answers(rows, selection, summary.record.training.seed)
+    selection = select_from_answers(rows, selection)
     answered_rows = list_answered_rows(rows, selection, summary.record.data.label_names)
     selection = replace(selection, answered_rows=answered_rows)
     (out_dir / FIX).unlink(missing_ok=True)  # that of the search
-    if selection.members:
-        has_answers = write_answers(out_dir / ANSWERS, rows)
-        config = build_average_config(selection, audit_dir.resolve() / ANSWERS if has_answers else None)
+    if selection.correction is not None:
+        config = RunConfig.from_dict(selection.correction.config)
+        if not selection.single:
+            has_answers = write_answers(out_dir / ANSWERS, rows)
+            config = build_average_config(selection, audit_dir.resolve() / ANSWERS if has_answers else None)
         write_text_file(out_dir / FIX, config.to_yaml())
-    elif selection.correction is not None:
-        write_text_file(out_dir / FIX, RunConfig.from_dict(selection.correction.config).to_yaml())
     return SelectionSummary(summary.record, selection, known_views)
 
 

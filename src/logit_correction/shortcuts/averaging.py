@@ -6,13 +6,13 @@ half a point apart get the weights 1 and 0. This module weights each candidate b
 gain over ERM is the greatest, and averages the logits. A candidate that is clearly best gets nearly all weight;
 candidates that are still level share it, and their average is usually better than either.
 
+- ``average_candidates``: all of it, from the labels to the advice.
 - ``compute_prior_gain``: what the validation rows say about each candidate before any new row is labelled.
 - ``estimate_gain_posterior``: the gains and their errors, by the labels and the prior.
 - ``compute_prediction_correlation``: how far two candidates win and lose on the same rows, known without labels.
 - ``compute_probability_best``: the probability that each candidate has the greatest gain, from gains and their errors.
 - ``select_members``: the few candidates that are worth training again, with their weights.
 - ``average_logits``: the weighted average of the members' logits.
-- ``advise_average``: whether the gain is certain enough to advise the average instead of ERM.
 
 Weights that are posterior probabilities of models are those of Bayesian model averaging (Hoeting et al., Statistical
 Science 1999). Here a model is "candidate k is the best of these", so that the weights do not depend on how many rows
@@ -21,8 +21,8 @@ have been labelled in total, but only on how well the labels separate the candid
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -63,8 +63,11 @@ INTERVAL_STANDARD_ERRORS = 1.645
 #: Gain, as a share of all rows, that is written as 0 points: no one would train again for it.
 NEGLIGIBLE_GAIN = 0.005
 
+#: Most further labels that are recommended at a time.
+MAX_LABELS_NEEDED = 200
 
-def compute_prior_gain(predictions: Array, label: Array) -> Array:
+
+def compute_prior_gain(accuracy: Array, disagreement: Array, num_rows: int) -> Array:
     """Return what each candidate gains over ERM on a validation row on which the two contradict each other.
 
     Where the new rows are seen to be like the validation rows, a candidate that loses on the validation rows loses on
@@ -72,47 +75,29 @@ def compute_prior_gain(predictions: Array, label: Array) -> Array:
     Where the inputs have changed, the validation rows do not show it: ERM is at its best on them.
 
     Args:
-        predictions: (C, V) predicted labels of the candidates on the validation rows; the first candidate is ERM.
-        label: (V,) their labels.
+        accuracy: (C,) of the candidates on the validation rows, from 0 to 1; the first candidate is ERM.
+        disagreement: (C,) shares of these rows on which a candidate and ERM predict different labels.
+        num_rows: Number of these rows.
 
     Returns:
         (C,) means of (candidate is right) - (ERM is right), from -1 to 1, shrunk a little below 0; 0 for ERM.
 
-    >>> predictions = np.array([[0, 0, 0, 0], [1, 1, 0, 0]])
-    >>> compute_prior_gain(predictions, np.array([1, 1, 0, 0])).round(2)
+    >>> compute_prior_gain(np.array([0.5, 1.0]), np.array([0.0, 0.5]), num_rows=4).round(2)
     array([0. , 0.3])
     """
-    contradicts = predictions != predictions[0]
-    is_right = (predictions == label).astype(np.float64)
-    total = ((is_right - is_right[0]) * contradicts).sum(axis=1)
-    prior_gain = (total + SHRINKAGE_ROWS * SHRINKAGE_GAIN) / (contradicts.sum(axis=1) + SHRINKAGE_ROWS)
+    total = (accuracy - accuracy[0]) * num_rows
+    prior_gain = (total + SHRINKAGE_ROWS * SHRINKAGE_GAIN) / (disagreement * num_rows + SHRINKAGE_ROWS)
     prior_gain[0] = 0.0
-    return np.asarray(prior_gain)
+    return np.asarray(prior_gain.clip(-1, 1))
 
 
-def compute_labelled_gain_moments(
-    predictions: Array, rows: Array, label: Array, weight: Array
-) -> tuple[Array, Array, Array]:
-    """Return what labels alone show of the gain of each candidate over ERM on a row that it contradicts.
+def compute_disagreement(predictions: Array) -> Array:
+    """Return the share of rows (C,) on which each candidate and ERM predict different labels.
 
-    Args:
-        predictions: (C, M) predicted labels of the candidates; the first candidate is ERM.
-        rows: (n,) positions of the labelled rows.
-        label: (n,) their labels.
-        weight: (n,) number of rows for which each labelled row stands.
-
-    Returns:
-        Kish's effective number (C,) of labelled contradicted rows, and the weighted mean (C,) and second moment (C,) of
-        the gain on them; all 0 without such rows.
+    >>> compute_disagreement(np.array([[0, 0, 1, 1], [0, 0, 1, 0]]))
+    array([0.  , 0.25])
     """
-    labelled = predictions[:, rows]
-    gain_by_row = (labelled == label).astype(np.float64) - (labelled[0] == label)
-    row_weight = (labelled != labelled[0]) * weight
-    total = row_weight.sum(axis=1)
-    num_rows = total**2 / np.square(row_weight).sum(axis=1).clip(1e-12)
-    mean = (row_weight * gain_by_row).sum(axis=1) / total.clip(1e-12)
-    second_moment = (row_weight * np.square(gain_by_row)).sum(axis=1) / total.clip(1e-12)
-    return num_rows, mean, second_moment
+    return np.asarray((predictions != predictions[0]).mean(axis=1))
 
 
 def estimate_gain_posterior(
@@ -122,9 +107,10 @@ def estimate_gain_posterior(
 
     Where a candidate predicts the same as ERM it gains nothing, and on how many rows it contradicts ERM is known
     without labels. So the gain is that share times the mean gain on a contradicted row,
-    ``(n m + n_0 m_0) / (n + n_0)``, with ``m`` the weighted mean over the n labelled contradicted rows (Kish's
-    effective number), and the prior ``m_0`` worth ``n_0`` rows. It is meant for further rows like these, so it is
-    shrunk even where all of these are labelled.
+    ``(n m + u n_0 m_0) / (n + u n_0)``, with ``m`` the weighted mean over the n labelled contradicted rows (Kish's
+    effective number), the prior ``m_0`` worth ``n_0`` rows, and ``u`` the share of the contradicted rows that no label
+    covers. Once all are labelled, the gain on these rows is exact; the error is always that for further rows like
+    these.
 
     Args:
         predictions: (C, M) predicted labels of the candidates on all new rows; the first candidate is ERM.
@@ -140,19 +126,27 @@ def estimate_gain_posterior(
     >>> predictions = np.array([[0] * 100, [1] * 20 + [0] * 80])
     >>> gain, error = estimate_gain_posterior(predictions, np.arange(10), np.ones(10, int), np.ones(10))
     >>> gain.round(3), error.round(3)
-    (array([0.  , 0.14]), array([0.   , 0.038]))
+    (array([0.   , 0.165]), array([0.   , 0.033]))
     """
     num_prior_rows = SHRINKAGE_ROWS if prior_gain is None else UNCHANGED_PRIOR_ROWS
     prior_mean = np.full(len(predictions), SHRINKAGE_GAIN) if prior_gain is None else prior_gain
-    share_contradicted = (predictions != predictions[0]).mean(axis=1)
-    num_rows, mean, second_moment = compute_labelled_gain_moments(predictions, rows, label, weight)
-    posterior_rows = num_rows + num_prior_rows
+    labelled = predictions[:, rows]
+    gain_by_row = (labelled == label).astype(np.float64) - (labelled[0] == label)
+    row_weight = (labelled != labelled[0]) * weight
+    total = row_weight.sum(axis=1)
+    num_rows = total**2 / np.square(row_weight).sum(axis=1).clip(1e-12)
+    mean = (row_weight * gain_by_row).sum(axis=1) / total.clip(1e-12)
+    second_moment = (row_weight * np.square(gain_by_row)).sum(axis=1) / total.clip(1e-12)
+    num_contradicted = (predictions != predictions[0]).sum(axis=1)
+    num_prior_rows = num_prior_rows * (1 - num_rows / num_contradicted.clip(1)).clip(0)
+    posterior_rows = (num_rows + num_prior_rows).clip(1e-12)
     gain = (num_rows * mean + num_prior_rows * prior_mean) / posterior_rows
     variance = (num_rows * second_moment + num_prior_rows) / posterior_rows - np.square(gain)
     error = np.sqrt(variance.clip(MIN_VARIANCE) / posterior_rows)
     gain[0] = 0.0
     error[0] = 0.0
-    return share_contradicted * gain, share_contradicted * error
+    disagreement = compute_disagreement(predictions)
+    return disagreement * gain, disagreement * error
 
 
 def compute_prediction_correlation(predictions: Array, overlap_share: float = CORRELATION_SHARE) -> Array:
@@ -277,49 +271,119 @@ def average_logits(logits: Array, weight: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Advice:
-    """What to use on the target data, and how certain its gain over ERM is.
+class CandidateAverage:
+    """The average of the candidates by their labels, and how much it gains over ERM on rows like the new ones.
 
     Attributes:
-        use: ``average``, or ``ERM``.
-        unsure: Whether the 90 % interval of the average's gain holds 0: a headline must then say that it is unsure.
-        gain: Estimated gain of the average over ERM, as a share of all rows.
-        gain_low: Lower end of its 90 % interval.
-        gain_high: Upper end.
+        candidate_gain: (C,) estimated gain of each candidate, as a share of all rows, 0 for ERM.
+        candidate_error: (C,) their standard errors.
+        probability_best: (C,) probability that each candidate has the greatest gain.
+        weight: (C,) of each candidate in the average; they sum to 1.
+        predictions: (M,) labels that the average predicts on the new rows.
+        gain: Estimated gain of the average.
+        error: Its standard error.
+        is_unsure: Whether the 90 % interval of the gain holds 0, or the gain rounds to 0 points.
+        is_advised: Whether to use the average and not ERM.
     """
 
-    use: Literal["average", "ERM"]
-    unsure: bool
+    candidate_gain: Array
+    candidate_error: Array
+    probability_best: Array
+    weight: Array
+    predictions: Array
     gain: float
-    gain_low: float
-    gain_high: float
+    error: float
+    is_unsure: bool
+    is_advised: bool
 
 
-def advise_average(gain: float, error: float, has_changed: bool, insist: bool = False) -> Advice:
-    """Advise the average, or ERM where a correction is not likely enough to gain anything.
+def average_candidates(
+    predictions: Array,
+    logits: Array | None,
+    rows: Array,
+    label: Array,
+    weight: Array,
+    prior_gain: Array | None = None,
+) -> CandidateAverage:
+    """Average the candidates by labels of some new rows, and advise the average or ERM.
+
+    The average is advised if its gain does not round to 0 points. Without a change of the inputs a correction is not
+    plausible, so the 90 % interval ``gain -+ 1.645 error`` must not hold 0 either. With a change, a headline has to say
+    that the gain is unsure as long as the interval holds 0.
+
+    Args:
+        predictions: (C, M) predicted labels of the candidates on all new rows; the first candidate is ERM.
+        logits: (C, M, L) of the candidates on these rows. None averages nothing: the likeliest correction has all
+            weight, and is compared with ERM.
+        rows: (n,) positions of the labelled rows.
+        label: (n,) their labels.
+        weight: (n,) number of rows for which each labelled row stands.
+        prior_gain: (C,) as ``compute_prior_gain`` returns it, for new rows that are like the validation rows; None for
+            inputs that have changed.
+
+    Returns:
+        The average, its gain and the advice.
+
+    >>> predictions = np.array([[0] * 100, [1] * 20 + [0] * 80])
+    >>> average = average_candidates(predictions, None, np.arange(10), np.ones(10, int), np.ones(10))
+    >>> round(average.gain, 2), average.is_unsure, average.is_advised
+    (0.17, False, True)
+    """
+    gain, error = estimate_gain_posterior(predictions, rows, label, weight, prior_gain)
+    probability = compute_probability_best(gain, error, compute_prediction_correlation(predictions))
+    likeliest_correction = np.eye(len(gain))[1 + probability[1:].argmax()]
+    member_weight = likeliest_correction if logits is None else select_members(probability)
+    average = predict_average(predictions, logits, member_weight)
+    if prior_gain is not None:
+        corrections = member_weight[1:]
+        prior_gain = np.array([0.0, corrections @ prior_gain[1:] / max(corrections.sum(), 1e-9)])
+    both = np.stack([predictions[0], average])
+    (_, average_gain), (_, average_error) = estimate_gain_posterior(both, rows, label, weight, prior_gain)
+    is_negligible = bool(average_gain < NEGLIGIBLE_GAIN)
+    is_unsure = is_negligible or bool(average_gain <= INTERVAL_STANDARD_ERRORS * average_error)
+    return CandidateAverage(
+        candidate_gain=gain,
+        candidate_error=error,
+        probability_best=probability,
+        weight=member_weight,
+        predictions=average,
+        gain=float(average_gain),
+        error=float(average_error),
+        is_unsure=is_unsure,
+        is_advised=not (is_negligible if prior_gain is None else is_unsure),
+    )
+
+
+def predict_average(predictions: Array, logits: Array | None, weight: Array) -> Array:
+    """Return the labels (M,) that the average predicts; without logits, those of the candidate of the greatest weight.
+
+    Args:
+        predictions: (C, M) predicted labels of the candidates.
+        logits: (C, M, L) of the candidates; None where they are not kept.
+        weight: (C,) weights that sum to 1.
+    """
+    if logits is None:
+        return np.asarray(predictions[weight.argmax()])
+    return np.asarray(average_logits(logits, weight).argmax(axis=1))
+
+
+def count_labels_needed(gain: float, error: float, num_labelled: int, num_open: int) -> int:
+    """Return how many further labels should decide whether the average beats ERM; 0 if that is decided.
+
+    The standard error falls with the square root of the number of labels.
 
     Args:
         gain: Estimated gain of the average over ERM, as a share of all rows.
         error: Its standard error.
-        has_changed: Whether the inputs were seen to have changed. Then a correction is plausible, and the average is
-            advised if its gain is above 0, though a headline has to say that it is unsure as long as the 90 % interval
-            ``gain -+ 1.645 error`` holds 0. Otherwise the average is advised only if the interval does not hold 0.
-        insist: Advise the average in any case, since a person asks for it.
+        num_labelled: Labels that they are estimated from.
+        num_open: Rows without a label that can still show which candidate is better: no more are needed.
 
-    Returns:
-        The advice. ERM is advised wherever the gain rounds to 0 points.
-
-    >>> advise_average(0.08, 0.03, has_changed=False).use
-    'average'
-    >>> advice = advise_average(0.02, 0.03, has_changed=True)
-    >>> advice.use, advice.unsure
-    ('average', True)
-    >>> advise_average(0.02, 0.03, has_changed=False).use
-    'ERM'
+    >>> count_labels_needed(0.1, 0.1, num_labelled=20, num_open=500)
+    40
     """
     half_width = INTERVAL_STANDARD_ERRORS * error
-    low = gain - half_width
-    is_negligible = gain < NEGLIGIBLE_GAIN
-    unsure = low <= 0 or is_negligible
-    is_advised = insist or (not is_negligible and (has_changed or not unsure))
-    return Advice("average" if is_advised else "ERM", unsure, gain, low, gain + half_width)
+    distance = max(abs(gain), NEGLIGIBLE_GAIN)
+    if distance >= half_width:
+        return 0
+    needed = num_labelled * (half_width / distance) ** 2 - num_labelled
+    return min(num_open, math.ceil(min(needed, MAX_LABELS_NEEDED) / 10) * 10)

@@ -14,12 +14,12 @@ known: a mixture of a targeted and a uniform design (defensive mixture sampling,
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.stats import beta
 
 from logit_correction.evaluation.predictions import Array
+from logit_correction.shortcuts.summaries import Interval
 
 #: Share of the rows to label that are drawn uniformly; the rest is drawn where candidates contradict ERM.
 UNIFORM_SHARE = 0.5
@@ -125,22 +125,7 @@ def draw_systematic_sample(probability: Array, pattern: Array, seed: int) -> Arr
     return generator.permutation(order[is_hit])
 
 
-@dataclass(frozen=True)
-class AccuracyEstimate:
-    """Accuracy on all new rows, estimated from the labelled ones.
-
-    Attributes:
-        accuracy: The estimate, from 0 to 1.
-        low: Lower end of its 90 % interval.
-        high: Upper end.
-    """
-
-    accuracy: float
-    low: float
-    high: float
-
-
-def estimate_accuracy(is_right: Array, weight: Array, stratum: Array, stratum_sizes: Array) -> AccuracyEstimate | None:
+def estimate_accuracy(is_right: Array, weight: Array, stratum: Array, stratum_sizes: Array) -> Interval | None:
     """Estimate the accuracy of a classifier on all rows from the labelled ones.
 
     The estimate is ``sum_h N_h / N p_h``, with ``N_h`` the known number of rows in stratum h and ``p_h`` the weighted
@@ -179,7 +164,7 @@ def estimate_accuracy(is_right: Array, weight: Array, stratum: Array, stratum_si
         mean += share * (share_right + unseen * (posterior.mean() - share_right))
         variance += share**2 * posterior.var() * unseen
     if variance < 1e-12:  # all rows are labelled
-        return AccuracyEstimate(accuracy, accuracy, accuracy)
+        return Interval(accuracy, accuracy, accuracy)
     concentration = max(mean * (1 - mean) / variance - 1, 1e-6)
     low, high = beta(mean * concentration, (1 - mean) * concentration).interval(CONFIDENCE)
-    return AccuracyEstimate(accuracy, min(float(low), accuracy), max(float(high), accuracy))
+    return Interval(accuracy, min(float(low), accuracy), max(float(high), accuracy))

@@ -255,11 +255,10 @@ class Selection:
         num_asked: Number of rows that were put on sheets; ``sheet_answers``, of those among them that were answered.
         chosen: Name of the candidate to train; of an average, that of its likeliest correction; None where answers are
             needed first.
-        gain: Estimated gain over ERM of what is advised, of one candidate corrected for the selection; None of ERM, and
-            without answers.
-        average: The average of the candidates; None without answers, in audits of older versions, and where one
-            candidate was asked for.
-        single: Whether one candidate is to be trained, and no average.
+        gain: Estimated gain over ERM of what is advised; None of ERM, and without answers.
+        average: The average of the candidates, or the likeliest correction where one candidate was asked for; None
+            without answers, and in audits of older versions.
+        single: Whether one candidate is to be trained, and no average, also for want of logits.
         view_shifts: How well each view separates new rows from validation rows, the greatest area first; None in audits
             of older versions, and of too few rows.
         answered_rows: Rows of sheets that were answered, with the predictions, those in dispute first.
