@@ -26,13 +26,13 @@ class TrainingInterrupted(Exception):
 
 
 def check_range(
-    name: str, value: float, min_value: float, max_value: float = float("inf"), open_end: bool = False
+    name: str, value: float | None, min_value: float, max_value: float = float("inf"), open_end: bool = False
 ) -> None:
-    """Check that the number of an option lies in [min_value, max_value].
+    """Check that the number of an option, if it is given, lies in [min_value, max_value].
 
     Args:
         name: The option, for the message.
-        value: Its value.
+        value: Its value; None for an option that is left out.
         min_value: The least value allowed.
         max_value: The greatest value allowed; any by default.
         open_end: Whether ``max_value`` itself is forbidden.
@@ -40,7 +40,7 @@ def check_range(
     Raises:
         InputError: It lies outside, or is NaN.
     """
-    if not min_value <= value <= max_value or (open_end and value == max_value):
+    if value is not None and (not min_value <= value <= max_value or (open_end and value == max_value)):
         bound = "less than" if open_end else "at most"
         end = f" and {bound} {max_value:g}" if max_value < float("inf") else " and finite" * open_end
         raise InputError(f"{name} is {value}, but must be at least {min_value:g}{end}")

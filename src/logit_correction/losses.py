@@ -70,7 +70,7 @@ class GroupPrior(nn.Module):
             makes it P(y | a). Without a floor, and without Group MixUp of two columns, this changes nothing.
 
     Raises:
-        ValueError: An option is out of its range.
+        InputError: An option is out of its range.
 
     >>> prior = GroupPrior(2, 2, estimator="joint")
     >>> prior.update(torch.tensor([0, 1]), torch.tensor([[1.0, 0.0], [0.25, 0.75]]))
@@ -104,7 +104,7 @@ class GroupPrior(nn.Module):
         check_range("momentum", momentum, 0, 1, open_end=True)
         check_range("floor", floor, 0, open_end=True)
         if averaging == "moving-rows" and estimator != "published":
-            raise ValueError(f"averaging 'moving-rows' needs estimator 'published', not {estimator!r}.")
+            raise InputError(f"averaging=moving-rows needs estimator=published, not {estimator}")
         self.num_labels = num_labels
         self.estimator: PriorEstimator = estimator
         self.averaging: PriorAveraging = averaging

@@ -66,9 +66,10 @@ def make_parameter_group(network: nn.Module, name: str, **options: object) -> Pa
     Args:
         network: The network.
         name: Names the network; gradients are clipped by name.
-        options: Further entries, such as ``schedule``; see ``Algorithm.parameter_groups``.
+        options: Further entries, such as ``schedule``; see ``Algorithm.parameter_groups``. Those of None are left out.
     """
-    return {"params": list(network.parameters()), "name": name, **options}
+    given = {option: value for option, value in options.items() if value is not None}
+    return {"params": list(network.parameters()), "name": name, **given}
 
 
 class AttributeEstimator(nn.Module, ABC):

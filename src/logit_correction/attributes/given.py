@@ -7,12 +7,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from logit_correction.attributes.base import AttributeEstimator, NetworkBuilder
+from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.data.cells import check_required_column_names, convert_attributes_to_texts
 from logit_correction.data.row_file import RowFile
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_option
-from logit_correction.types import UNKNOWN_ATTRIBUTE, Correlation, DataInfo, NetworkFactory, TrainingRows
+from logit_correction.types import UNKNOWN_ATTRIBUTE, Correlation, TrainingRows
 from logit_correction.unicode_text import normalize_text
 
 MAX_COLUMN_VALUES = 100  # a column with more values is a measurement or an identifier, not an attribute
@@ -111,24 +111,17 @@ class TrueAttributes(AttributeEstimator):
 
     needs_attributes = True
 
-    def attach(self, build: NetworkBuilder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
-        super().attach(build, network, info, seed)
-        self.attribute_names = list(info.attribute_names)
-        # Without a table of the data source, a uniform one until ``setup`` counts the rows.
-        uniform = [[1.0 / info.num_attributes] * info.num_attributes] * info.num_labels
-        self.correlation = info.correlation or Correlation(uniform)
-
     def setup(self, rows: TrainingRows) -> None:
         super().setup(rows)
-        if rows.attribute is None or bool((rows.attribute == UNKNOWN_ATTRIBUTE).any()):
+        if rows.attribute is None or (rows.attribute == UNKNOWN_ATTRIBUTE).any():
             raise InputError(
                 "TrueAttributes needs the attribute of every row that learns by it, and some have none: name it "
                 f"by {format_option('data.attribute')} and fill it in, or take Given, which leaves rows unknown"
             )
-        if self.info.correlation is None:
-            self.correlation = Correlation.from_majority_attribute(
-                rows.label, rows.attribute, self.info.num_labels, self.info.num_attributes
-            )
+        self.attribute_names = list(self.info.attribute_names)
+        self.correlation = self.info.correlation or Correlation.from_majority_attribute(
+            rows.label, rows.attribute, self.info.num_labels, self.info.num_attributes
+        )
 
     def assign_training(self, outputs: Tensor) -> Tensor:
         assert self.rows.attribute is not None

@@ -83,8 +83,7 @@ class MST(AttributeEstimator):
         return [make_parameter_group(self.early, "early", schedule="none")]
 
     def predict(self, inputs: Inputs) -> Tensor:
-        logits: Tensor = self.early(inputs)
-        return logits
+        return self.early(inputs)
 
     def compute_attribute(self, logits: Tensor, label: Tensor) -> Tensor:
         """Return the attribute of rows from the early network's predictions.

@@ -8,7 +8,7 @@ from typing import Literal, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import log_softmax, nll_loss, softmax
+from torch.nn.functional import log_softmax, nll_loss
 
 from logit_correction.attributes.base import (
     AttributeEstimator,
@@ -90,12 +90,9 @@ class Online(AttributeEstimator):
         check_range("temperature", temperature, 1e-6)
         check_range("learning_rate_scale", learning_rate_scale, 0)
         check_range("loss_weight", loss_weight, 0)
-        if weight_decay is not None:
-            check_range("weight_decay", weight_decay, 0)
-        if schedule_epochs is not None:
-            check_range("schedule_epochs", schedule_epochs, 1e-6)
-        if epochs is not None:
-            check_range("epochs", epochs, max(head_start_epochs, 1e-6))
+        check_range("weight_decay", weight_decay, 0)
+        check_range("schedule_epochs", schedule_epochs, 1e-6)
+        check_range("epochs", epochs, max(head_start_epochs, 1e-6))
         self.q = q
         self.q_ramp_up_epochs = q_ramp_up_epochs
         self.input_dropout = input_dropout
@@ -106,14 +103,13 @@ class Online(AttributeEstimator):
         self.epochs: int = head_start_epochs  # of the estimator's own stage
         self.last_epoch = epochs
         self.num_stages = int(head_start_epochs > 0)
-        self.is_static = epochs is not None and epochs == head_start_epochs
-        self.group_options: dict[str, object] = {"learning_rate_scale": learning_rate_scale}
-        if schedule == "none":
-            self.group_options["schedule"] = "none"
-        if schedule_epochs is not None:
-            self.group_options["schedule_epochs"] = schedule_epochs
-        if weight_decay is not None:
-            self.group_options["weight_decay"] = weight_decay
+        self.is_static = epochs == head_start_epochs
+        self.group_options = {
+            "learning_rate_scale": learning_rate_scale,
+            "schedule": None if schedule == "same" else schedule,
+            "schedule_epochs": schedule_epochs,
+            "weight_decay": weight_decay,
+        }
 
     def build_networks(self, build: Callable[[str], nn.Module]) -> None:
         self.network = build("biased network")
@@ -169,9 +165,7 @@ class Online(AttributeEstimator):
             log_probability = self.predict(inputs)
             loss = nll_loss(log_probability, batch.label, reduction="none")
             q = ramp_up_q(self.q, epoch, self.q_ramp_up_epochs)
-            loss = gce_from_cross_entropy(loss, q, multiply_by_q=self.multiply_by_q).mean()
-            if self.loss_weight != 1:
-                loss = self.loss_weight * loss
+            loss = self.loss_weight * gce_from_cross_entropy(loss, q, multiply_by_q=self.multiply_by_q).mean()
         if drops_inputs:
             # The attribute is estimated from the whole inputs.
             with torch.no_grad():
@@ -182,7 +176,7 @@ class Online(AttributeEstimator):
         if not self.keeps_features:
             return log_softmax(self.network(inputs).float(), dim=1)
         network = cast(Network, self.network)
-        features: Tensor = network.features(inputs)
+        features = network.features(inputs)
         # A copy: where a compiled network replays a CUDA graph, the robust network's pass would overwrite them.
         self.features = features.detach().to(torch.float32, copy=True)
         return log_softmax(network.head(features).float(), dim=1)
@@ -191,7 +185,7 @@ class Online(AttributeEstimator):
         """Return p(x), (B, L), at the temperature of the estimate, from the log-softmax (B, L)."""
         if self.temperature == 1:
             return log_probability.exp()
-        return softmax(log_probability / self.temperature, dim=1)
+        return (log_probability / self.temperature).softmax(dim=1)
 
     def parameter_groups(self) -> list[ParameterGroup]:
         return [make_parameter_group(self.network, "biased_network", **self.group_options)]

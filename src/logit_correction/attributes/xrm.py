@@ -62,9 +62,8 @@ class XRM(AttributeEstimator):
         confidence, prediction = held_out_probability.max(dim=1)
         num_labels = self.info.num_labels
         flip_probability = (confidence - 1 / num_labels) * num_labels / (num_labels - 1)
-        generator = randomness.next(batch.label.device)
-        uniform = torch.rand(len(rows), generator=generator, device=generator.device)
-        is_flipped = (prediction != target) & (uniform.to(confidence.device, non_blocking=True) < flip_probability)
+        uniform = torch.rand(rows.shape, generator=randomness.next(rows.device), device=rows.device)
+        is_flipped = (prediction != target) & (uniform < flip_probability)
         self.target.index_copy_(0, batch.index, prediction.where(is_flipped, target))
         return Step(loss, {"loss_twins": loss.detach(), "flipped": is_flipped.float().mean()})
 

@@ -48,7 +48,7 @@ class Algorithm(nn.Module):
             options of their own.
         needs_attributes: Whether the method reads attribute labels of training rows; otherwise it gets none.
         needs_valid_attributes: Whether it learns from attribute labels of validation rows.
-        resizable_buffers: Buffers that take the size of the loaded state.
+
         num_stages: Number of stages of the training.
         stage: The present stage, 0..num_stages-1; ``begin_stage`` sets it, and so does a resumed training.
         attributes: The attribute estimator; None without one.
@@ -62,7 +62,7 @@ class Algorithm(nn.Module):
     components: ClassVar[Mapping[str, str]] = MappingProxyType({})
     needs_attributes: bool = False
     needs_valid_attributes: bool = False
-    resizable_buffers: ClassVar[Sequence[str]] = ()
+
     num_stages: int = 1
     valid_estimators: Sequence[AttributeEstimator] = ()
 
@@ -124,8 +124,7 @@ class Algorithm(nn.Module):
         """Return uncorrected logits (B, L); in a stage of the estimator those of the network that it trains."""
         if self.in_pretraining and self.attributes is not None:
             return self.attributes.predict(inputs)
-        logits: Tensor = self.network(inputs)
-        return logits
+        return self.network(inputs)
 
     def use_attributes(self, attributes: AttributeEstimator | str, network: NetworkFactory) -> None:
         """Attach an attribute estimator.
@@ -171,10 +170,11 @@ class Algorithm(nn.Module):
             loss: 0-d, of the robust network.
             estimate: Of the same batch.
         """
-        logs = {"loss_robust": loss.detach()}
-        if estimate.loss is None:
-            return Step(loss, logs)
-        return Step(loss + estimate.loss, {**logs, "loss_biased": estimate.loss.detach()})
+        step = Step(loss, {"loss_robust": loss.detach()})
+        if estimate.loss is not None:
+            step.loss = loss + estimate.loss
+            step.logs["loss_biased"] = estimate.loss.detach()
+        return step
 
     def setup(self, rows: TrainingRows) -> None:
         """Use facts of all training rows, once, before training begins or resumes; must not take long."""
@@ -244,8 +244,7 @@ class Algorithm(nn.Module):
 
 
 def _resize_buffers(method: Algorithm, state: Mapping[str, Tensor], prefix: str, *_: Any) -> None:
-    """Give ``resizable_buffers`` the sizes that the state has, before it is loaded."""
-    for name in method.resizable_buffers:
-        saved = state.get(f"{prefix}{name}")
-        if saved is not None:
-            setattr(method, name, torch.empty_like(saved, device=getattr(method, name).device))
+    """Give the method's own buffers the sizes that the state has, before it is loaded."""
+    for name, buffer in method.named_buffers(recurse=False):
+        if prefix + name in state:
+            setattr(method, name, torch.empty_like(state[prefix + name], device=buffer.device))

@@ -39,8 +39,7 @@ class DisentangledNetwork(nn.Module):
         self.biased_head = head_class(width, head.out_features, dtype=head.weight.dtype)
 
     def forward(self, inputs: Inputs) -> Tensor:
-        logits: Tensor = self.intrinsic_head(torch.cat([self.intrinsic(inputs), self.biased(inputs)], dim=1))
-        return logits
+        return self.intrinsic_head(torch.cat([self.intrinsic(inputs), self.biased(inputs)], dim=1))
 
 
 class DFA(Algorithm):
@@ -127,7 +126,7 @@ class DFA(Algorithm):
         intrinsic = self.network.intrinsic(batch.inputs)
         biased = self.network.biased(batch.inputs)
         debiased_losses, biased_losses = self._compute_losses(intrinsic, biased, batch.label, batch.label)
-        weight: Tensor = self.difficulty(batch.index, batch.label, biased_losses, debiased_losses)
+        weight = self.difficulty(batch.index, batch.label, biased_losses, debiased_losses)
         debiased_loss = (weight * debiased_losses).mean()
         biased_loss = gce_from_cross_entropy(biased_losses, self.q).mean()
         loss = debiased_loss + self.lambda_dis * biased_loss
@@ -138,9 +137,8 @@ class DFA(Algorithm):
         }
         if epoch < self.swap_from_epoch:
             return Step(loss, logs)
-        generator = self.randomness.next(batch.label.device)
-        order = torch.rand(len(batch.label), generator=generator, device=generator.device).argsort()
-        order = order.to(batch.label.device, non_blocking=True)
+        device = batch.label.device
+        order = torch.rand(batch.label.shape, generator=self.randomness.next(device), device=device).argsort()
         swapped_label = batch.label.index_select(0, order)
         swapped = biased.index_select(0, order)
         debiased_losses, biased_losses = self._compute_losses(intrinsic, swapped, batch.label, swapped_label)

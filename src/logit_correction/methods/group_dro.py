@@ -35,7 +35,7 @@ class GroupDRO(Algorithm):
     """
 
     components = MappingProxyType({"attributes": "attributes"})
-    resizable_buffers = ("q", "count")
+
     attributes: AttributeEstimator
     q: Tensor
     count: Tensor
@@ -83,7 +83,7 @@ class GroupDRO(Algorithm):
         self.q = (self.count > 0) / (self.count > 0).sum().clamp_min(1)
         attribute = self.attributes.row_attribute.cpu()
         is_known = attribute >= 0
-        if not bool(is_known.any()):
+        if not is_known.any():
             return Stage()
         weight = 1.0 / counts.cpu().double()[self.attributes.rows.label, attribute.clamp_min(0)]
         return Stage(sample_weight=weight.where(is_known, weight[is_known].mean()))

@@ -72,9 +72,7 @@ class JTT(Algorithm):
 
     def predict(self, inputs: Inputs) -> Tensor:
         """Return logits (B, L) of the network that the present stage trains."""
-        network = self.network if self.stage else self.identification_network
-        logits: Tensor = network(inputs)
-        return logits
+        return (self.network if self.stage else self.identification_network)(inputs)
 
     def collect_outputs(self, batch: Batch) -> Tensor:
         """Return the logits (B, L) less that of the label: a row with a positive one is predicted wrong."""
@@ -91,7 +89,7 @@ class JTT(Algorithm):
             return Stage(epochs=self.identification_epochs, learning_rate=self.identification_learning_rate)
         assert outputs is not None
         is_wrong = (outputs > 0).any(dim=1).cpu()
-        if not bool(is_wrong.any()):
+        if not is_wrong.any():
             raise TrainingError(
                 f"JTT's first stage ({self.identification_epochs} epochs) got every training row right, so its error "
                 f"set is empty: lower {format_option('method.identification_epochs')}, or raise "
@@ -102,5 +100,5 @@ class JTT(Algorithm):
     def parameter_groups(self) -> list[ParameterGroup]:
         if self.stage:
             return super().parameter_groups()
-        options = {"schedule": "none"} if self.identification_schedule == "none" else {}
-        return [make_parameter_group(self.identification_network, "identification_network", **options)]
+        schedule = None if self.identification_schedule == "same" else "none"
+        return [make_parameter_group(self.identification_network, "identification_network", schedule=schedule)]

@@ -44,7 +44,7 @@ class LC(Algorithm):
     """
 
     components = MappingProxyType({"attributes": "attributes", "prior": "prior", "mixing": "mixing"})
-    resizable_buffers = ("row_weight",)  # a checkpoint loads whether or not images are augmented
+
     group_prior: GroupPrior
     prior_rule: PriorRule
     attributes: AttributeEstimator

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torch import Tensor
+
 from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.base import ParameterGroup, make_parameter_group
@@ -57,7 +57,7 @@ class LfF(Algorithm):
         """
         biased = cross_entropy(self.biased_network(batch.inputs), batch.label, reduction="none")
         debiased = cross_entropy(self.network(batch.inputs), batch.label, reduction="none")
-        weight: Tensor = self.difficulty(batch.index, batch.label, biased, debiased)
+        weight = self.difficulty(batch.index, batch.label, biased, debiased)
         biased_loss = gce_from_cross_entropy(biased, self.q).mean()
         debiased_loss = (weight * debiased).mean()
         logs = {

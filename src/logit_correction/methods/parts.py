@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -96,7 +96,7 @@ class Counted(PriorRule):
     def fit_prior(self, prior: GroupPrior, attributes: AttributeEstimator) -> None:
         prior.resize(attributes.num_attributes)
         attribute = attributes.row_attribute.cpu()
-        if bool((attribute >= 0).any()):  # else it stays uniform
+        if (attribute >= 0).any():  # else it stays uniform
             label = attributes.rows.label.cpu()
             prior.set_table(count_prior(label, attribute, prior.num_labels, prior.num_attributes, self.smoothing))
 
@@ -127,21 +127,20 @@ class Moving(PriorRule):
             normalize_columns: Divide each attribute value's column by its sum, as the published code does on all
                 data sets except Colored MNIST.
         """
-        self.momentum = 0.99 if momentum is None else momentum
-        check_range("momentum", self.momentum, 0, 1, open_end=True)
-        check_range("floor", floor, 0)
-        self.estimator: PriorEstimator = estimator
-        self.averaging: Literal["moving", "moving-rows", "batch", "dataset"] = averaging
-        self.floor = floor
-        self.normalize_columns = normalize_columns
-        if averaging == "moving-rows" and estimator != "published":
-            raise InputError(f"averaging=moving-rows needs estimator=published, not {estimator}")
+        self.options: dict[str, Any] = {
+            "estimator": estimator,
+            "averaging": averaging,
+            "momentum": 0.99 if momentum is None else momentum,
+            "floor": floor,
+            "normalize_columns": normalize_columns,
+        }
+        GroupPrior(1, 1, **self.options)  # which checks them
 
     def build_prior(self, attributes: AttributeEstimator) -> GroupPrior:
         if attributes.is_static:
             name = type(attributes).__name__
             raise InputError(f"prior=Moving follows estimates that change, and {name}'s do not: give prior=Counted")
-        return GroupPrior(attributes.info.num_labels, attributes.num_attributes, **vars(self))
+        return GroupPrior(attributes.info.num_labels, attributes.num_attributes, **self.options)
 
     def update_prior(self, prior: GroupPrior, label: Tensor, estimate: BatchEstimate) -> None:
         assert estimate.posterior is not None
@@ -256,16 +255,12 @@ class IndependentMixUp(Mixing):
         self.place = place
 
     def __call__(self, network: nn.Module, context: MixingContext) -> tuple[Tensor, Tensor]:
-        label = context.batch.label
         generator = context.generator
-        size = len(label)
+        label = context.batch.label
         values, rest_of_network = split_at_mixing_point(network, context.batch.inputs, self.place)
-        partner = torch.randint(size, (size,), generator=generator, device=generator.device)
-        uniform = torch.rand(size, generator=generator, device=generator.device)
-        weight = torch.rsub(uniform, 1, alpha=self.limit)
-        mixed = mix_rows(
-            values, partner.to(label.device, non_blocking=True), weight.to(label.device, non_blocking=True)
-        )
+        partner = torch.randint(len(label), label.shape, generator=generator, device=label.device)
+        uniform = torch.rand(label.shape, generator=generator, device=label.device)
+        mixed = mix_rows(values, partner, torch.rsub(uniform, 1, alpha=self.limit))
         return rest_of_network(mixed), context.prior.log_for_attribute(context.attribute)
 
 
@@ -305,13 +300,13 @@ class GroupMixUp(Mixing):
         if self.rows == "every-row":
             t = 2 * self.limit * ramp_up_mixing_strength(context.epoch, self.ramp_up_epochs)
             bounds = (1 - 2 * t, 1 - t)
-        weight = torch.empty((), device=generator.device).uniform_(*bounds, generator=generator)
+        weight = torch.empty((), device=label.device).uniform_(*bounds, generator=generator)
         mixed, prior_of_mixed = group_mixup(
             values,
             context.prior.for_attribute(context.attribute),
             label,
             context.correlation.is_minority(label, context.attribute),
-            weight=weight.to(label.device, non_blocking=True),
+            weight=weight,
             form=self.rows,
             generator=generator,
         )

@@ -35,8 +35,7 @@ class CorrectedHead(nn.Module):
         nn.init.zeros_(self.reader.bias)
 
     def forward(self, features: Tensor) -> Tensor:
-        logits: Tensor = self.head(features) - self.reader(features).log_softmax(dim=1)
-        return logits
+        return self.head(features) - self.reader(features).log_softmax(dim=1)
 
 
 class PostHoc(Algorithm):
