@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from logit_correction.data.cache import cache_array, compute_digest, get_cache_f
 from logit_correction.data.digits import PlantedAttribute, draw_attributes
 from logit_correction.data.images import ImageReader, read_image_store
 from logit_correction.data.rows import RowErrors
-from logit_correction.data.source import DataSource
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
 from logit_correction.errors import check_range
@@ -26,16 +24,19 @@ from logit_correction.types import Correlation
 from logit_correction_lab.sources.cifar10_images import CLASSES, SIZE, ensure_cifar10, read_cifar10
 from logit_correction_lab.sources.corruptions import CORRUPTIONS, RECIPE, corrupt_by_attribute
 from logit_correction_lab.sources.published import (
+    PublishedSource,
     draw_attributes_with_conflicts,
-    find_dataset_folder,
     get_data_folder,
     read_conflict_folders,
     sample_validation_split,
 )
 
 
-class CorruptedCIFAR10(DataSource):
+class CorruptedCIFAR10(PublishedSource):
     """CIFAR-10 with ten corruptions: 45,000 train, 5,000 valid, 10,000 test; corruptions uniform in the test."""
+
+    title = "Corrupted CIFAR-10"
+    folders = ()
 
     def __init__(
         self,
@@ -70,28 +71,27 @@ class CorruptedCIFAR10(DataSource):
         self.augment = augment
         self.augmentation = build_augmentation(augment)
         self.seed = seed
-        self.root = get_data_folder(root)
+        self.root = published or root
         self.download = download
-        self.published = published
+        self.is_published = published is not None
         pct = f"{100 * self.planted.ratio:g}pct"
-        self.parts = [f"{pct}/align", f"{pct}/conflict", f"{pct}/valid", "test"]
+        self.files = [f"{pct}/align", f"{pct}/conflict", f"{pct}/valid", "test"]
+        self.source = f"its publisher, in the share of conflicts that {format_option('data.minority_ratio')} gives"
 
     def ensure_files(self) -> None:
-        if self.published is None:
-            ensure_cifar10(self.root, self.download)
+        if self.is_published:
+            self.find_folder()
         else:
-            ratio = format_option("data.minority_ratio")
-            source = f"its publisher, in the share of conflicts that {ratio} gives"
-            find_dataset_folder("Corrupted CIFAR-10", self.published, ["."], self.parts, source)
+            ensure_cifar10(get_data_folder(self.root), self.download)
 
     def make_reader(self) -> ImageReader:
         return ImageReader((SIZE, SIZE))
 
     def build(self) -> DataTable:
         """Read CIFAR-10, split off a tenth of its training part, draw the corruption of every image and corrupt it."""
-        if self.published is not None:
-            return self._read_published(Path(self.published))
-        cifar = read_cifar10(self.root, self.download)
+        if self.is_published:
+            return self._read_published()
+        cifar = read_cifar10(get_data_folder(self.root), self.download)
         label = torch.from_numpy(cifar.label)
         generator = make_generator(self.seed, "corrupted-cifar10")
         split = sample_validation_split(cifar.num_train // 10, cifar.num_train, len(label), generator)
@@ -144,9 +144,9 @@ class CorruptedCIFAR10(DataSource):
         )
         return corrupted
 
-    def _read_published(self, folder: Path) -> DataTable:
-        self.ensure_files()
-        paths, contents = read_conflict_folders(folder, self.parts, len(CLASSES))
+    def _read_published(self) -> DataTable:
+        folder = self.find_folder()
+        paths, contents = read_conflict_folders(folder, self.files, len(CLASSES))
         errors = RowErrors(str(folder), contents["row_names"])
         images, _ = read_image_store(paths, (SIZE, SIZE), errors)
         errors.raise_if_any(remedy="get them again")
@@ -156,7 +156,7 @@ class CorruptedCIFAR10(DataSource):
             # The files number their corruptions and do not name them.
             attribute_names=[f"corruption {value}" for value in range(len(CLASSES))],
             correlation=Correlation.one_to_one(len(CLASSES)),
-            metadata={"source": f"published Corrupted CIFAR-10, {self.parts[0]}", "augmentation": self.augment},
+            metadata={"source": f"published Corrupted CIFAR-10, {self.files[0]}", "augmentation": self.augment},
             augment=self.augmentation,
             **contents,
         )

@@ -7,7 +7,6 @@ published ones; the code and its random numbers are our own, so images are alike
 
 from __future__ import annotations
 
-import io
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -16,10 +15,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from scipy.ndimage import (
+    binary_erosion,
+    correlate,
+    distance_transform_edt,
+    gaussian_filter,
+    map_coordinates,
+    uniform_filter,
+)
+from scipy.special import ndtri
 
 from logit_correction.seeds import derive_seed
 from logit_correction.threads import map_in_threads
 from logit_correction.yaml_files import read_yaml_file
+from logit_correction_lab.sources.image_marks import compress_as_jpeg
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.integer[Any]]
@@ -59,13 +68,9 @@ def corrupt_images(
     [113, 113, 113]
     """
     parameters = {parameter: values[severity - 1] for parameter, values in _SEVERITIES[name].items()}
-    key = derive_seed(seed, "corruption", name)
-    result = np.empty_like(images)
-    for start in range(0, len(images), IMAGES_PER_CHUNK):
-        rows = slice(start, start + IMAGES_PER_CHUNK)
-        corrupted = CORRUPTIONS[name](images[rows] / 255, RandomStreams(key, index[rows]), **parameters)
-        result[rows] = np.rint(np.clip(corrupted, 0, 1) * 255).astype(np.uint8)
-    return result
+    streams = RandomStreams(derive_seed(seed, "corruption", name), index)
+    corrupted = CORRUPTIONS[name](images / 255, streams, **parameters)
+    return np.rint(np.clip(corrupted, 0, 1) * 255).astype(np.uint8)
 
 
 def corrupt_by_attribute(
@@ -152,7 +157,7 @@ def _generate_ice_thickness(streams: RandomStreams, height: int, width: int) -> 
         """Return white noise filtered by a transfer function, with mean 0 and standard deviation 1 in each image."""
         values = np.fft.irfft2(white[:, number] * transfer, s=(height, width))
         values -= values.mean(axis=(1, 2), keepdims=True)
-        return np.asarray(values / np.maximum(values.std(axis=(1, 2), keepdims=True), 1e-12))
+        return values / np.maximum(values.std(axis=(1, 2), keepdims=True), 1e-12)
 
     turn = np.pi * streams.draw_uniform(1)[:, 0]
     white = np.fft.rfft2(streams.draw_normal(7, height, width))
@@ -209,7 +214,7 @@ def generate_fractal_clouds(noise: Floats, decay: float) -> Floats:
         step = half
         strength /= decay**2
     clouds -= clouds.min(axis=(1, 2), keepdims=True)
-    return np.asarray(clouds / clouds.max(axis=(1, 2), keepdims=True))
+    return clouds / clouds.max(axis=(1, 2), keepdims=True)
 
 
 def add_splashes(
@@ -232,11 +237,10 @@ def add_splashes(
         smoothness: Standard deviation in pixels of the blur of this noise.
         threshold: Noise below it is set to 0.
     """
-    from scipy.ndimage import binary_erosion, correlate, distance_transform_edt, uniform_filter
-
-    thickness = gaussian_blur(mean + spread * streams.draw_normal(*images.shape[1:3]), smoothness)
+    thickness = mean + spread * streams.draw_normal(*images.shape[1:3])
+    thickness = gaussian_filter(thickness, (0, smoothness, smoothness), mode="nearest")
     if liquid == "mud":
-        dirt = gaussian_blur((thickness > threshold).astype(np.float64), 0.6)[..., None]
+        dirt = gaussian_filter((thickness > threshold).astype(float), (0, 0.6, 0.6), mode="nearest")[..., None]
         dirt = np.where(dirt < 0.8, 0, dirt)
         return images * (1 - dirt) + MUD * dirt
     thickness = np.where(thickness < threshold, 0, thickness)
@@ -287,15 +291,9 @@ def reduce_contrast(images: Floats, streams: RandomStreams, factor: float) -> Fl
     return (images - mean) * factor + mean
 
 
-def compress_as_jpeg(images: Floats, streams: RandomStreams, quality: int) -> Floats:
+def add_jpeg_artefacts(images: Floats, streams: RandomStreams, quality: int) -> Floats:
     """Write and read as JPEG."""
-
-    def compress_image(image: Image.Image) -> Image.Image:
-        stream = io.BytesIO()
-        image.save(stream, "JPEG", quality=quality)
-        return Image.open(stream)
-
-    return _apply_to_each_image(images, compress_image)
+    return _apply_to_each_image(images, lambda image: compress_as_jpeg(image, quality))
 
 
 def pixelate_images(images: Floats, streams: RandomStreams, share: float) -> Floats:
@@ -337,8 +335,9 @@ def warp_elastically(
     tilted = sample_bilinear(images, from_y, from_x, "mirror")
     if not strength:
         return tilted
+    sigma = side * smoothness
     right, below = (
-        side * strength * gaussian_blur(streams.draw_symmetric(height, width), side * smoothness, "reflect", truncate=3)
+        side * strength * gaussian_filter(streams.draw_symmetric(height, width), (0, sigma, sigma), truncate=3)
         for _ in range(2)
     )
     return sample_bilinear(tilted, y + below, x + right, "reflect")
@@ -353,7 +352,7 @@ CORRUPTIONS: dict[str, Callable[..., Floats]] = {
     "Contrast": reduce_contrast,
     "Spatter": add_splashes,
     "Elastic": warp_elastically,
-    "JPEG": compress_as_jpeg,
+    "JPEG": add_jpeg_artefacts,
     "Pixelate": pixelate_images,
     "Saturate": change_saturation,
 }
@@ -386,23 +385,7 @@ class RandomStreams:
 
     def draw_normal(self, *shape: int) -> Floats:
         """Return standard normal numbers, (N, *shape)."""
-        from scipy.special import ndtri
-
-        return np.asarray(ndtri(self.draw_uniform(*shape)), np.float64)
-
-
-def gaussian_blur(images: Floats, sigma: float, mode: str = "nearest", truncate: float = 4.0) -> Floats:
-    """Return images (N, H, W) blurred over height and width by a Gaussian.
-
-    Args:
-        images: (N, H, W).
-        sigma: Standard deviation in pixels.
-        mode: What lies beyond the edge, as for ``scipy.ndimage.gaussian_filter``.
-        truncate: Standard deviations after which the kernel ends.
-    """
-    from scipy.ndimage import gaussian_filter
-
-    return np.asarray(gaussian_filter(images, (0, sigma, sigma), mode=mode, truncate=truncate))
+        return ndtri(self.draw_uniform(*shape))
 
 
 def motion_blur(images: Floats, radius: int, sigma: float, degrees: Floats) -> Floats:
@@ -459,8 +442,6 @@ def sample_bilinear(images: Floats, rows: Floats, columns: Floats, mode: str) ->
         columns: (N, H, W) position along the width.
         mode: ``reflect`` mirrors at the outer edge of the last pixel, which so comes twice, ``mirror`` at its middle.
     """
-    from scipy.ndimage import map_coordinates
-
     number = np.arange(len(images))[:, None, None, None]
     places = np.broadcast_arrays(number, rows[..., None], columns[..., None], np.arange(images.shape[3]))
-    return np.asarray(map_coordinates(images, places, order=1, mode=mode), np.float64)
+    return map_coordinates(images, places, order=1, mode=mode)

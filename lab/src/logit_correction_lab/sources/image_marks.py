@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from scipy.ndimage import gaussian_filter
 
 #: (N, 3, H, W) in 0..255.
 Images = NDArray[np.float32]
@@ -81,8 +82,6 @@ def _draw_border(images: Images, grey: Levels, draw: np.random.Generator) -> Ima
 
 def _blur_images(images: Images, sigma: Levels, draw: np.random.Generator) -> Images:
     """Blur by a Gaussian; its width is in pixels of an image of 32 pixels."""
-    from scipy.ndimage import gaussian_filter
-
     widths = sigma * draw.uniform(0.85, 1.15, len(sigma)) * images.shape[2] / 32
     for row, width in enumerate(widths.tolist()):
         if width > 0:
@@ -96,15 +95,20 @@ def _add_noise(images: Images, deviation: Levels, draw: np.random.Generator) -> 
     return images + strength * draw.standard_normal(images.shape, np.float32)
 
 
-def _compress_as_jpeg(images: Images, quality: Levels, draw: np.random.Generator) -> Images:
+def _compress_images(images: Images, quality: Levels, draw: np.random.Generator) -> Images:
     """Write and read as JPEG."""
     qualities = quality + draw.integers(-3, 4, len(quality))
     pixels = images.transpose(0, 2, 3, 1).astype(np.uint8)
     for row, value in enumerate(qualities.tolist()):
-        stream = io.BytesIO()
-        Image.fromarray(pixels[row]).save(stream, "JPEG", quality=int(value))
-        images[row] = np.asarray(Image.open(stream)).transpose(2, 0, 1)
+        images[row] = np.asarray(compress_as_jpeg(Image.fromarray(pixels[row]), int(value))).transpose(2, 0, 1)
     return images
+
+
+def compress_as_jpeg(image: Image.Image, quality: int) -> Image.Image:
+    """Return an image as it is after it was written as JPEG, at a quality of 0 to 100."""
+    stream = io.BytesIO()
+    image.save(stream, "JPEG", quality=quality)
+    return Image.open(stream)
 
 
 def _project_pixels_on_direction(images: Images, angle: NDArray[np.float64]) -> Images:
@@ -140,7 +144,7 @@ MARKS: dict[str, tuple[Callable[[int], Levels], Callable[[Images, Levels, np.ran
     "frame": (lambda num_values: np.linspace(40, 215, num_values), _draw_border),
     "blur": (lambda num_values: np.linspace(0, 1.2, num_values), _blur_images),
     "noise": (lambda num_values: np.linspace(0, 18, num_values), _add_noise),
-    "jpeg": (lambda num_values: np.geomspace(92, 55, num_values).round(), _compress_as_jpeg),
+    "jpeg": (lambda num_values: np.geomspace(92, 55, num_values).round(), _compress_images),
     "texture": (lambda num_values: np.deg2rad(np.arange(num_values) * 180.0 / num_values), _add_stripes),
     "light": (_make_equal_angles, _light_from_side),
 }

@@ -61,32 +61,17 @@ class PublishedSource(DataSource):
 
     def find_folder(self) -> Path:
         """Return the folder that holds the files; else raise ``InputError`` with where to get and put them."""
-        return find_dataset_folder(self.title, self.root, self.folders, self.files, self.source)
-
-
-def find_dataset_folder(name: str, root: str | None, folders: Sequence[str], files: Sequence[str], source: str) -> Path:
-    """Return the folder that holds all files of a data set: one of several in the data folder, or that itself.
-
-    Args:
-        name: Name of the data set.
-        root: See ``get_data_folder``.
-        folders: Names of folders in it that may hold the files.
-        files: Names of files and folders that belong to the data set.
-        source: Where to get it.
-
-    Raises:
-        InputError: A file is missing in each of the folders.
-    """
-    base = get_data_folder(root)
-    places = [*(base / folder for folder in folders), base]
-    missing = {place: [file for file in files if not (place / file).exists()] for place in places}
-    place = min(places, key=lambda place: len(missing[place]))
-    if missing[place]:
-        raise InputError(
-            f"{name} is not complete: {place} has no {' and no '.join(missing[place])}: get it from {source} and put "
-            f"it into {place}, or name another place by {format_option('data.root')} or LOGIT_CORRECTION_DATA"
-        )
-    return place
+        base = get_data_folder(self.root)
+        places = [base / folder for folder in (*self.folders, ".")]
+        missing = {place: [file for file in self.files if not (place / file).exists()] for place in places}
+        place = min(places, key=lambda place: len(missing[place]))
+        if missing[place]:
+            raise InputError(
+                f"{self.title} is not complete: {place} has no {' and no '.join(missing[place])}: get it from "
+                f"{self.source} and put it into {place}, or name another place by {format_option('data.root')} or "
+                "LOGIT_CORRECTION_DATA"
+            )
+        return place
 
 
 def read_list_columns(
