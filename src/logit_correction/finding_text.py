@@ -103,11 +103,13 @@ def advise_user(finding: Finding, asked_views: Sequence[str] | None = None) -> s
     return f"If {cause} of the label, add `{legitimate}`" if finding.evidence else ""
 
 
-def finding_to_dict(finding: Finding) -> dict[str, Any]:
-    """Return a finding as ``report.json`` holds it: plain values, and the sentences under ``sentence``.
+def finding_to_dict(finding: Finding | None) -> dict[str, Any] | None:
+    """Return a finding as ``report.json`` holds it: plain values, and the sentences under ``sentence``; None of None.
 
     For programs, the figures of what is corrected by stand on top as well.
     """
+    if finding is None:
+        return None
     values = to_json_values(finding)
     if finding.decided_by == "person":  # files of older versions, which had no others, stay as they were
         del values["decided_by"]

@@ -257,7 +257,7 @@ class AttributeEstimator(nn.Module, ABC):
         return []
 
     def get_extra_state(self) -> dict[str, Any]:
-        return {"finding": None if self.finding is None else finding_to_dict(self.finding)}
+        return {"finding": finding_to_dict(self.finding)}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
         self.finding = None if state["finding"] is None else Finding.from_dict(state["finding"])

@@ -319,7 +319,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         """Set the attributes of the fitted classifier that describe the shortcut and the estimates."""
         estimator = algorithm.attributes
         finding = None if estimator is None else estimator.finding
-        self.evidence_ = None if finding is None else finding_to_dict(finding)
+        self.evidence_ = finding_to_dict(finding)
         self.attribute_names_: list[str] = []
         self.attribute_posterior_ = None
         self.group_prior_ = None

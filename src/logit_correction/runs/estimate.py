@@ -251,6 +251,6 @@ def run_estimator(config: RunConfig, display: Display) -> AttributeEstimates:
         attribute_names=tuple(get_attribute_names(algorithm)),
         posterior=None if posterior is None else posterior.float().cpu().numpy(),
         rows=rows.numpy(),
-        evidence=None if attributes.finding is None else finding_to_dict(attributes.finding),
+        evidence=finding_to_dict(attributes.finding),
         model=prepared.build_model(),
     )

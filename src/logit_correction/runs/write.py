@@ -42,6 +42,7 @@ from logit_correction.pages.plots import encode_png_uris
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.model import FittedModel
 from logit_correction.runs.options import RunConfig
+from logit_correction.serialization import to_json_values
 from logit_correction.training.fit import Trainer, get_attribute_names
 from logit_correction.training.record import write_checkpoint
 from logit_correction.training.rules import build_rule
@@ -116,7 +117,7 @@ def write_run(fit: Trainer, model: FittedModel, out: Path) -> Report:
         labels_read=list_labels_read(algorithm, table, reads_attributes),
         diagnostics_labels_read={"train": ["label", "attribute"] if table.has_attributes("train") else ["label"]},
         attributes=None if estimator is None else estimator.describe(),
-        evidence=None if estimator is None or estimator.finding is None else finding_to_dict(estimator.finding),
+        evidence=None if estimator is None else finding_to_dict(estimator.finding),
         environment=describe_environment(fit.device),
         selection=EpochSelection(
             rule=rule.name,
@@ -146,7 +147,7 @@ def list_labels_read(algorithm: Algorithm, table: DataTable, rule_reads_attribut
     attributes_read = {
         "train": algorithm.needs_attributes,
         "valid": rule_reads_attributes or algorithm.needs_valid_attributes,
-        "test": table.scoring is not None or bool((table.attribute[table.split["test"]] != UNKNOWN_ATTRIBUTE).any()),
+        "test": table.scoring is not None or bool(table.count_groups("test").any()),
     }
     estimators = {"train": [algorithm.attributes], "valid": algorithm.valid_estimators, "test": []}
     labels_read = {}
@@ -275,9 +276,8 @@ def summarize_minority(estimated: Tensor | None, table: DataTable, algorithm: Al
     precision = None
     if table.correlation is not None and table.has_attributes("train"):
         truth = table.correlation.is_minority(table.label[rows], table.attribute[rows])
-        num_hits = int((truth & is_minority).sum())
-        recall = num_hits / int(truth.sum()) if bool(truth.any()) else None
-        precision = num_hits / int(is_minority.sum()) if bool(is_minority.any()) else None
+        recall = to_json_values(is_minority[truth].double().mean())
+        precision = to_json_values(truth[is_minority].double().mean())
     return MinoritySummary(
         count=int(is_minority.sum()),
         recall=recall,
@@ -290,29 +290,28 @@ def _build_examples(
     estimated: Tensor, is_minority: Tensor, table: DataTable, attribute_names: Sequence[str]
 ) -> list[MinorityExample]:
     """Return the first rows estimated to be bias-conflicting, one of each label in turn."""
+    import pandas as pd
+
     candidates = is_minority.nonzero().flatten()
-    labels = table.label[table.split["train"]]
-    turn = torch.zeros(len(candidates), dtype=torch.long)
-    for label in range(len(table.label_names)):
-        has_label = labels[candidates] == label
-        turn[has_label] = torch.arange(int(has_label.sum()))
-    chosen = candidates[turn.argsort(stable=True)][:MAX_EXAMPLES]
+    label = pd.Series(table.label[table.split["train"]][candidates])
+    turn = label.groupby(label).cumcount().to_numpy()
+    chosen = candidates[turn.argsort(kind="stable")][:MAX_EXAMPLES]
     rows = table.split["train"][chosen]
     images = table.inputs.images(rows) if len(rows) else None
-    pictures = [None] * len(rows) if images is None else encode_png_uris(images)
-    names: Sequence[str | None] = table.describe_rows(rows) or [None] * len(rows)
-    if table.row_names is not None and not table.columns and table.texts is None:
-        names = [str(table.row_names[row]) for row in rows.tolist()]
+    names: Sequence[Any] | None = table.describe_rows(rows)
+    if names is None and table.row_names is not None:
+        names = [table.row_names[row] for row in rows.tolist()]
     examples = []
-    for index, name, attribute, picture in zip(chosen, names, table.attribute[rows], pictures, strict=True):
+    for place, (index, row) in enumerate(zip(chosen.tolist(), rows.tolist(), strict=True)):
+        attribute = int(table.attribute[row])
         examples.append(
             MinorityExample(
-                index=int(index),
-                name=name and name[:MAX_EXAMPLE_LENGTH],
-                label=str(table.label_names[int(labels[index])]),
+                index=index,
+                name=None if names is None else str(names[place])[:MAX_EXAMPLE_LENGTH],
+                label=str(table.label_names[int(table.label[row])]),
                 estimated_attribute=str(attribute_names[int(estimated[index])]),
-                attribute=None if int(attribute) == UNKNOWN_ATTRIBUTE else str(table.attribute_names[int(attribute)]),
-                picture=picture,
+                attribute=None if attribute == UNKNOWN_ATTRIBUTE else str(table.attribute_names[attribute]),
+                picture=None if images is None else encode_png_uris(images[place : place + 1])[0],
             )
         )
     return examples
