@@ -260,7 +260,7 @@ class AttributeEstimator(nn.Module, ABC):
         return {"finding": finding_to_dict(self.finding)}
 
     def set_extra_state(self, state: dict[str, Any]) -> None:
-        self.finding = None if state["finding"] is None else Finding.from_dict(state["finding"])
+        self.finding = state["finding"] and Finding.from_dict(state["finding"])
 
     @abstractmethod
     def describe(self) -> str:
@@ -290,15 +290,13 @@ def select_attribute(posterior: Tensor, label: Tensor, correlation: Correlation,
 
 
 @torch.no_grad()
-def compute_network_outputs(
-    network: Callable[[Inputs], Tensor], view_inputs: ViewInputs, device: torch.device
-) -> Tensor:
+def compute_network_outputs(network: Callable[[Inputs], Tensor], view_inputs: ViewInputs, weight: Tensor) -> Tensor:
     """Return the outputs of a network for all rows, computed in chunks.
 
     Args:
-        network: Maps inputs on ``device`` to (B, C).
+        network: Maps inputs to (B, C).
         view_inputs: The n rows.
-        device: Where the network is.
+        weight: A weight of the network; inputs get its device, and numbers its precision.
 
     Returns:
         (n, C) float32 on the CPU.
@@ -307,8 +305,8 @@ def compute_network_outputs(
     for chunk in view_inputs.chunks():
         inputs = view_inputs.inputs(chunk)
         if isinstance(inputs, Tensor):
-            inputs = inputs.to(device)
+            inputs = inputs.to(weight.device, weight.dtype if inputs.is_floating_point() else None)
         else:
-            inputs = {name: tokens.to(device) for name, tokens in inputs.items()}
+            inputs = {name: tokens.to(weight.device) for name, tokens in inputs.items()}
         outputs.append(network(inputs).float().cpu())
     return torch.cat(outputs)

@@ -99,7 +99,7 @@ class CrossFitted(AttributeEstimator):
 
         Args: as in ``AttributeEstimator.predict_attributes``.
         """
-        probability = compute_network_outputs(self.predict, inputs, self.row_attribute.device).softmax(dim=1)
+        probability = compute_network_outputs(self.predict, inputs, next(self.parameters())).softmax(dim=1)
         return select_attribute(self.correlation.posterior(probability), label, self.correlation)
 
     def describe(self) -> str:

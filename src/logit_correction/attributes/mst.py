@@ -105,7 +105,7 @@ class MST(AttributeEstimator):
 
         Args: as in ``AttributeEstimator.predict_attributes``.
         """
-        return self.compute_attribute(compute_network_outputs(self.predict, inputs, self.row_attribute.device), label)
+        return self.compute_attribute(compute_network_outputs(self.predict, inputs, next(self.parameters())), label)
 
     def describe(self) -> str:
         return "what an early network answers"

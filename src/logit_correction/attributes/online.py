@@ -133,7 +133,7 @@ class Online(AttributeEstimator):
 
         Args: as in ``AttributeEstimator.predict_attributes``.
         """
-        log_probability = compute_network_outputs(self.predict, inputs, self.row_attribute.device)
+        log_probability = compute_network_outputs(self.predict, inputs, next(self.parameters()))
         return self.correlation.posterior(self.compute_probability(log_probability)).argmax(dim=1)
 
     def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> BatchEstimate:

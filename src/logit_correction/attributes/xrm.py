@@ -85,7 +85,7 @@ class XRM(AttributeEstimator):
 
         Args: as in ``AttributeEstimator.predict_attributes``.
         """
-        return compute_network_outputs(self.predict, inputs, self.row_attribute.device).argmax(dim=1)
+        return compute_network_outputs(self.predict, inputs, next(self.parameters())).argmax(dim=1)
 
     def describe(self) -> str:
         return "twin networks that imitate each other's held-out mistakes (XRM)"

@@ -132,7 +132,7 @@ class Predictions:
         """(N, L) float64, the softmax of the logits; NaN in rows that are not finite."""
         with np.errstate(invalid="ignore"):
             weight = np.exp(self.logits.astype(np.float64) - self.logits.max(axis=1, keepdims=True))
-            return np.asarray(weight / weight.sum(axis=1, keepdims=True))
+            return weight / weight.sum(axis=1, keepdims=True)
 
     @property
     def right(self) -> Tensor:

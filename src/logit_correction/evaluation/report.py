@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, cast
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -387,7 +387,7 @@ class GroupReport(GroupMetrics):
 
     def to_dict(self) -> dict[str, Any]:
         """Return the ``test`` block of ``report.json`` as strict JSON values; None if not defined."""
-        return cast(dict[str, Any], to_json_values(self))
+        return to_json_values(self)
 
 
 def evaluate_by_estimate(predictions: Predictions, metrics: MetricSpec = ()) -> EstimatedGroupReport | None:
@@ -535,7 +535,7 @@ class Report:
     @cached_property
     def finding(self) -> Finding | None:
         """The result of the search for a shortcut; None without a search."""
-        return None if self.evidence is None else Finding.from_dict(self.evidence)
+        return Finding.from_dict(self.evidence) if self.evidence else None
 
     @property
     def majority_label(self) -> tuple[str, float]:
@@ -561,7 +561,7 @@ class Report:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of the file as strict JSON values."""
-        return cast(dict[str, Any], to_json_values(self))
+        return to_json_values(self)
 
     def __getitem__(self, name: str) -> Any:
         """Return an entry of ``to_dict``, as when ``Run.report`` was a dict; deprecated."""
@@ -582,7 +582,7 @@ class Report:
             raise InputError(f"{folder} is not a run folder: give one that `train` has written")
         content = read_json_file(file, cls.REMEDY)
         try:
-            report = cast(Report, from_json_values(cls, content))
+            report: Report = from_json_values(cls, content)
             _ = report.finding  # so that one of another version raises here
         except (ValueError, TypeError) as error:  # Python names the entries that are missing
             raise InputError(f"{file} cannot be read ({error}): {cls.REMEDY}") from error

@@ -120,7 +120,7 @@ class LastLayer(Algorithm):
         parameter = next(self.parameters())
         device = parameter.device
         self.network.eval()
-        self.features = compute_network_outputs(self.network.features, self.rows, device).to(parameter)
+        self.features = compute_network_outputs(self.network.features, self.rows, parameter).to(parameter)
         self.network.train(self.training)
         self.label = self.label.to(device)
         is_known = self.group >= 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.base import ParameterGroup, make_parameter_group

@@ -54,7 +54,7 @@ def predict_held_out(run: str, info: DataInfo, rows: TrainingRows, device: torch
     valid = rows.held_out
     assert valid is not None and valid.view_inputs is not None
     network: nn.Module = import_component("network", "FromRun", NETWORKS)(info=info, run=run).eval().to(device)
-    probabilities = compute_network_outputs(network, valid.view_inputs, device).softmax(dim=1)
+    probabilities = compute_network_outputs(network, valid.view_inputs, next(network.parameters())).softmax(dim=1)
     positions = torch.arange(len(valid.label))
     return HeldOutPredictions("valid", positions, probabilities, torch.zeros_like(positions), EXAMINED)
 

@@ -11,8 +11,8 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -52,7 +52,7 @@ from logit_correction.training.record import (
     write_checkpoint,
 )
 from logit_correction.training.rules import SelectionRule, choose_rule, update_best_weights
-from logit_correction.types import Batch, Inputs, ViewInputs
+from logit_correction.types import Batch, ViewInputs
 
 
 @dataclass
@@ -348,10 +348,8 @@ class Trainer:
         with evaluation_mode(self.algorithm), self._autocast():
             return collect_outputs(function, loader.epoch())
 
-    def _autocast(self) -> AbstractContextManager[Any]:
-        if self.config.precision == "32-true":
-            return nullcontext()
-        return torch.autocast(self.device.type, dtype=torch.bfloat16)
+    def _autocast(self) -> torch.autocast:
+        return torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bf16-mixed")
 
     def estimate_training_attributes(self) -> Tensor | None:
         """Return the present estimate of the attribute (N,) of all training rows; None without an estimator."""
@@ -407,15 +405,8 @@ def predict_row_attributes(algorithm: Algorithm, label: Tensor, view_inputs: Vie
     estimator = algorithm.attributes
     if estimator is None or estimator.has_abstained or algorithm.in_pretraining:
         return None
-    dtype = next((weight.dtype for weight in algorithm.parameters() if weight.is_floating_point()), None)
-
-    def get_inputs(part: Tensor) -> Inputs:
-        """Return rows in the precision of the network's weights, which need not be float32 in a user's own network."""
-        inputs = view_inputs.inputs(part)
-        return inputs.to(dtype) if isinstance(inputs, Tensor) and inputs.is_floating_point() else inputs
-
     with evaluation_mode(estimator):
-        attribute = estimator.predict_attributes(label, replace(view_inputs, inputs=get_inputs))
+        attribute = estimator.predict_attributes(label, view_inputs)
     if attribute is None:
         return None
     names = get_attribute_names(algorithm)

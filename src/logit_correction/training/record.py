@@ -212,13 +212,13 @@ class TrainingProgress:
 
     def to_dict(self) -> dict[str, Any]:
         """Return tensors and plain values, for a checkpoint."""
-        best = {rule: dict(vars(selected)) for rule, selected in self.best.items()}
-        return {**vars(self), "plan": None if self.plan is None else dict(vars(self.plan)), "best": best}
+        best = {rule: vars(selected) for rule, selected in self.best.items()}
+        return {**vars(self), "plan": self.plan and vars(self.plan), "best": best}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainingProgress:
         """Return the progress that ``to_dict`` turned into plain values."""
-        plan = None if values["plan"] is None else Stage(**values["plan"])
+        plan = values["plan"] and Stage(**values["plan"])
         best = {rule: SelectedWeights(**selected) for rule, selected in values["best"].items()}
         return cls(**{**values, "plan": plan, "best": best})
 

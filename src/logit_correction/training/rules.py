@@ -105,8 +105,7 @@ class EstimatedWithinError(SelectionRule):
 
 def build_rule(name: str) -> SelectionRule:
     """Return the rule of a name or a dotted path; raise ``InputError`` for an unknown one."""
-    rule: SelectionRule = import_component("selection rule", name, RULES, SelectionRule)(name)
-    return rule
+    return import_component("selection rule", name, RULES, SelectionRule)(name)
 
 
 def choose_rule(config: TrainingConfig, algorithm: Algorithm | None = None) -> SelectionRule:
