@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -239,13 +239,12 @@ class Comparison:
             predictions: See ``collect_predictions``; without them intervals hold the variation of seeds alone.
             metrics: Column of the grid -> its metric.
         """
-        influences: dict[tuple[str, str, int], Influence] = {}
+        influences: dict[Any, Influence] = {}
         if predictions is not None:
             for run, rows in predictions.groupby(RUN, observed=True):
-                row, column, seed = cast(tuple[str, str, int], run)
-                influence = compute_influence(rows, metrics[column])
+                influence = compute_influence(rows, metrics[str(run[1])])
                 if influence is not None:
-                    influences[row, column, seed] = influence
+                    influences[run] = influence
         return cls(scores, influences)
 
     @cached_property

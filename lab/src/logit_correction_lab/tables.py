@@ -95,7 +95,7 @@ def build_tables(benchmark: Benchmark, frame: pd.DataFrame, comparison: Comparis
 
 
 def _is_selected_by_best_test(frame: pd.DataFrame) -> bool:
-    return bool(frame["selection"].iloc[0] == BEST_TEST)
+    return frame["selection"].iloc[0] == BEST_TEST
 
 
 def _build_accuracy_lines(

@@ -199,7 +199,7 @@ class AttributeEstimator(nn.Module, ABC):
         shape = tuple(self.row_attribute.shape)
         attribute = self.assign_training(torch.empty(len(self.row_attribute), 0) if outputs is None else outputs)
         is_long = isinstance(attribute, Tensor) and not attribute.is_floating_point() and attribute.shape == shape
-        if not is_long or bool(((attribute < UNKNOWN_ATTRIBUTE) | (attribute >= self.num_attributes)).any()):
+        if not is_long or ((attribute < UNKNOWN_ATTRIBUTE) | (attribute >= self.num_attributes)).any():
             raise InputError(
                 f"{type(self).__name__}.assign_training must return a tensor of whole numbers of shape {shape}, from 0 "
                 f"to {self.num_attributes - 1}, {UNKNOWN_ATTRIBUTE} where unknown"

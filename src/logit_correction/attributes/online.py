@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from typing import Literal, cast
+from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn.functional import log_softmax, nll_loss
 
 from logit_correction.attributes.base import (
@@ -20,7 +20,7 @@ from logit_correction.attributes.base import (
 from logit_correction.attributes.folds import apply_input_dropout, ramp_up_q
 from logit_correction.errors import check_range
 from logit_correction.functional import GCE_EXPONENT, check_gce_exponent, gce_from_cross_entropy
-from logit_correction.networks.base import Network, freeze_batch_norm_statistics
+from logit_correction.networks.base import freeze_batch_norm_statistics
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, Inputs, Step, ViewInputs
 
@@ -111,7 +111,7 @@ class Online(AttributeEstimator):
             "weight_decay": weight_decay,
         }
 
-    def build_networks(self, build: Callable[[str], nn.Module]) -> None:
+    def build_networks(self, build: Callable[[str], Any]) -> None:
         self.network = build("biased network")
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
@@ -175,11 +175,10 @@ class Online(AttributeEstimator):
     def predict(self, inputs: Inputs) -> Tensor:
         if not self.keeps_features:
             return log_softmax(self.network(inputs).float(), dim=1)
-        network = cast(Network, self.network)
-        features = network.features(inputs)
+        features = self.network.features(inputs)
         # A copy: where a compiled network replays a CUDA graph, the robust network's pass would overwrite them.
         self.features = features.detach().to(torch.float32, copy=True)
-        return log_softmax(network.head(features).float(), dim=1)
+        return log_softmax(self.network.head(features).float(), dim=1)
 
     def compute_probability(self, log_probability: Tensor) -> Tensor:
         """Return p(x), (B, L), at the temperature of the estimate, from the log-softmax (B, L)."""

@@ -166,13 +166,13 @@ class Average(Algorithm):
     @property
     def averaged_network(self) -> AveragedNetwork:
         """The network of networks, also where it will become one linear layer."""
-        average: AveragedNetwork = self._averaged[0]  # type: ignore[assignment]
+        average: AveragedNetwork = self._averaged[0]
         return average
 
     def finish(self) -> None:
         """Make the predicting network of the trained members."""
         if self.is_linear:
-            head: nn.Linear = self.network.head  # type: ignore[assignment]
+            head: nn.Linear = self.network.head
             write_average_into_head(self.averaged_network, head)
 
     def compute_loss(self, batch: Batch, epoch: float) -> Step:

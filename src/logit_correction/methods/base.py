@@ -86,7 +86,7 @@ class Algorithm(nn.Module):
         self.stage = self.num_stages - 1
         self.register_load_state_dict_pre_hook(_resize_buffers)
 
-    def build(self, network: NetworkFactory, role: str) -> nn.Module:
+    def build(self, network: NetworkFactory, role: str) -> Any:
         """Build a network whose weights depend only on this method's seed and the network's role.
 
         So ERM and LC of one seed start with the same predicting network. The global random state does not change.

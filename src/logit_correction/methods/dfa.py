@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -22,7 +22,7 @@ DEFAULT_SWAP_FROM_EPOCH = 3.0  # where the length of the training is unknown
 class DisentangledNetwork(nn.Module):
     """Two encoders, the features of two networks, and two linear heads on the concatenated features of both."""
 
-    def __init__(self, intrinsic: nn.Module, biased: nn.Module) -> None:
+    def __init__(self, intrinsic: Network, biased: Network) -> None:
         """Take the encoders of two networks and build new heads.
 
         Args:
@@ -31,9 +31,9 @@ class DisentangledNetwork(nn.Module):
         """
         super().__init__()
         width = get_feature_size(intrinsic) + get_feature_size(biased)
-        self.intrinsic = cast(Network, intrinsic).features
-        self.biased = cast(Network, biased).features
-        head = cast(nn.Linear, intrinsic.head)
+        self.intrinsic = intrinsic.features
+        self.biased = biased.features
+        head: Any = intrinsic.head
         head_class = DropoutLinear if isinstance(head, DropoutLinear) else nn.Linear
         self.intrinsic_head = head_class(width, head.out_features, dtype=head.weight.dtype)
         self.biased_head = head_class(width, head.out_features, dtype=head.weight.dtype)
@@ -95,10 +95,10 @@ class DFA(Algorithm):
         """
         check_gce_exponent(q)
         super().__init__(network, info, seed=seed)
-        intrinsic = self.network
+        intrinsic: Any = self.network
         biased = self.build(network, "biased network")
         # Built as a whole under a role of its own, since the heads draw weights too.
-        self.network = cast(DisentangledNetwork, self.build(lambda: DisentangledNetwork(intrinsic, biased), "heads"))
+        self.network = self.build(lambda: DisentangledNetwork(intrinsic, biased), "heads")
         self.q = q
         self.lambda_dis = lambda_dis
         self.lambda_swap_b = lambda_swap_b

@@ -11,7 +11,7 @@ from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.errors import check_range
-from logit_correction.functional import Reduction, logit_corrected_cross_entropy
+from logit_correction.functional import logit_corrected_cross_entropy
 from logit_correction.losses import GroupPrior
 from logit_correction.methods.base import Algorithm
 from logit_correction.methods.parts import MIXING, Mixing, MixingContext, PriorRule, check_is_static
@@ -121,9 +121,10 @@ class LC(Algorithm):
         logits, log_prior = self.mixing(self.network, context)  # eq. 13: x', P'
         if self.strength != 1.0:
             log_prior = self.strength * log_prior
-        needs_row_losses = not self.attributes.is_static or bool(self.oversampling)
-        reduction: Reduction = "none" if needs_row_losses else "mean"
-        loss = logit_corrected_cross_entropy(logits, batch.label, log_prior, reduction)  # eq. 7
+        needs_row_losses = not self.attributes.is_static or self.oversampling
+        loss = logit_corrected_cross_entropy(
+            logits, batch.label, log_prior, "none" if needs_row_losses else "mean"
+        )  # eq. 7
         if not self.attributes.is_static:
             self.attributes.update_from_losses(batch.label, loss.detach())
         if self.oversampling:

@@ -160,7 +160,7 @@ def describe_lost_labels(prior: GroupPrior, correlation: Correlation, label_name
     Returns:
         One warning, or none.
     """
-    if prior.estimator != "joint" or prior.averaging == "fixed" or not bool(prior.visited.any()):
+    if prior.estimator != "joint" or prior.averaging == "fixed" or not prior.visited.any():
         return []
     table = prior.table.cpu().double()
     aligned_share = (table * (correlation.weights > 0)).sum(1) / table.sum(1)

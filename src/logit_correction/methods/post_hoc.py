@@ -70,20 +70,20 @@ class PostHoc(Algorithm):
         """
         super().__init__(network, info, seed=seed)
         self.use_attributes(attributes, biased_network or network)
-        self.is_finished = bool(getattr(self.network, "finished", False))
+        self.is_finished = getattr(self.network, "finished", False)
         check_is_static(self.attributes, "PostHoc", "take Auto, CrossFitted or Given")
         self.use_prior(Counted())
         size = get_feature_size(self.network)  # refuses a network without features
-        self.network.head = CorrectedHead(self.network.head, size, info.num_labels)  # type: ignore[arg-type]
+        self.network.head = CorrectedHead(self.network.head, size, info.num_labels)
 
     def compute_loss(self, batch: Batch, epoch: float) -> Step:
         """Return ERM's loss, plus the loss of the linear layer that predicts P(y | a_x).
 
         Args: as in ``Algorithm.compute_loss``.
         """
-        head: CorrectedHead = self.network.head  # type: ignore[assignment]
+        head: CorrectedHead = self.network.head
         with torch.set_grad_enabled(not self.is_finished):
-            features = self.network.features(batch.inputs)  # type: ignore[operator]
+            features = self.network.features(batch.inputs)
             loss = cross_entropy(head.head(features), batch.label)
         attribute = self.attributes(batch, epoch, self.randomness).attribute
         target = self.group_prior.log_for_attribute(attribute).softmax(dim=1)  # P(. | a)
@@ -95,4 +95,4 @@ class PostHoc(Algorithm):
     def parameter_groups(self) -> list[ParameterGroup]:
         if self.in_pretraining or not self.is_finished:
             return super().parameter_groups()
-        return [make_parameter_group(self.network.head.reader, "reader")]  # type: ignore[union-attr,arg-type]
+        return [make_parameter_group(self.network.head.reader, "reader")]

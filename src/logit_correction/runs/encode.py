@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
@@ -26,7 +26,6 @@ from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.evaluation.report import EncoderSummary
 from logit_correction.formatting import format_option
-from logit_correction.networks.base import Network
 from logit_correction.registry import ComponentConfig
 from logit_correction.runs.inference import iterate_batches, restore_num_threads
 from logit_correction.runs.options import RunConfig
@@ -118,7 +117,7 @@ class Encoder:
             raise InputError(
                 f"{format_option('encoder', choice.name)} has no `features`: give it a module of that name"
             )
-        self.features = cast(Network, network).features.eval().requires_grad_(False)
+        self.features = network.features.eval().requires_grad_(False)
         self.metadata: dict[str, object] = getattr(network, "metadata", {})
         self.weights = compute_weights_digest(self.features)
         # Convolutions on a CPU take half the time where the channels of a pixel lie side by side.
@@ -189,7 +188,7 @@ class Encoder:
             inputs = inputs.contiguous(memory_format=torch.channels_last)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.bf16):
             features: Tensor = self.features(inputs).float().cpu()
-        if features.dim() != 2 or not bool(torch.isfinite(features).all()):
+        if features.dim() != 2 or not features.isfinite().all():
             raise InputError(
                 f"{format_option('encoder', self.name)} gives features that are not finite vectors: take another one"
             )

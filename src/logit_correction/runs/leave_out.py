@@ -157,7 +157,7 @@ def build_view_removal(view: str, info: DataInfo) -> nn.Module | None:
         return _build_spelling_removal(info)
     if family == "word" and member and info.words:
         hashed = hash_words([member], num_features=info.input_shape[0]).fetch(torch.tensor([0]))[0]
-        return None if bool((hashed == 0).all()) else nn.Sequential(InputMasking(hashed == 0), LengthNormalization())
+        return None if (hashed == 0).all() else nn.Sequential(InputMasking(hashed == 0), LengthNormalization())
     if len(info.input_shape) != 3:
         return None
     size = info.input_shape[1:]

@@ -109,7 +109,7 @@ class FittedModel:
         except (RuntimeError, KeyError, AttributeError, TypeError, ValueError) as error:
             reason = format_reason(error)
             raise InputError(f"{name} does not fit the run's config ({reason}): train again") from error
-        if not all(bool(weight.isfinite().all()) for weight in algorithm.network.parameters()):
+        if not all(weight.isfinite().all() for weight in algorithm.network.parameters()):
             raise InputError(f"{name} holds weights that are NaN or infinite: train again")
         for parameter, _ in algorithm.named_parameters():
             if not weights[parameter].is_floating_point():  # torch would round, or drop a part
@@ -151,7 +151,7 @@ class FittedModel:
             logits = self.algorithm.predict(batch).cpu()
             parts.append(logits.to(torch.promote_types(logits.dtype, torch.float32)))
         logits = torch.cat(parts)
-        if not bool(logits.isfinite().all()):  # of finite inputs and weights
+        if not logits.isfinite().all():  # of finite inputs and weights
             raise InputError(f"{self.name} gives answers that are NaN or infinite: it is damaged, train again")
         return logits
 

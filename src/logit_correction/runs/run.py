@@ -315,5 +315,5 @@ def build_network_from_run(info: DataInfo, run: str) -> nn.Module:
         shapes = f"{model.info.input_shape}, but the data's are of shape {input_shape}"
         raise InputError(f"the network of {run} takes inputs of shape {shapes}")
     network = model.algorithm.network.train()
-    network.finished = True  # type: ignore[assignment]  # read by methods that need no training of their own
+    network.finished = True  # read by methods that need no training of their own
     return network

@@ -371,7 +371,7 @@ class Trainer:
             return
         total_steps = self.progress.total_steps
         self.record.read_pending(total_steps)  # raises TrainingError for a loss that is not finite
-        if not all(bool(weight.isfinite().all()) for weight in self.algorithm.parameters()):  # by a bad gradient
+        if not all(weight.isfinite().all() for weight in self.algorithm.parameters()):  # by a bad gradient
             remedy = MetricsRecorder.describe_remedy()
             raise TrainingError(f"the weights are not finite after step {total_steps}: {remedy}")
         self.progress.seconds = time.monotonic() - self._started_at
