@@ -13,7 +13,7 @@ import pandas as pd
 import pytest
 
 from logit_correction import Audit, audit
-from logit_correction.shortcuts.answered_rows import describe_answered_rows
+from logit_correction.shortcuts.answered_rows import count_answers
 from logit_correction.shortcuts.summaries import AnsweredRow, SelectionSummary
 
 from .conftest import CHANGED, filled, says
@@ -41,8 +41,10 @@ def test_each_answer_is_shown_with_what_is_predicted_of_it(answered: Audit) -> N
     erm = sum(row["erm_label"] == row["label"] for row, is_disputed in zip(rows, disputed, strict=True) if is_disputed)
     is_advised = answered.verdict == "shortcut"
     name = "the advice" if is_advised else "the best average"
-    sentence = f"Where they disagree, ERM is right on {erm} of your 18, {name} on {sum(disputed) - erm}; elsewhere"
-    assert sentence in part  # of two labels
+    sentence = f"Where ERM and {name} disagree, ERM is right on {erm} of your 18 answers, {name} on "
+    sentence += f"{sum(disputed) - erm}; elsewhere both are right on"  # of two labels
+    first_screen = page.partition('<p class="verdict">')[2].partition("<h2>")[0]
+    assert first_screen.partition("<p>")[2].startswith(sentence)
     cells = re.findall(r'<td data-name="(.*?)">(\w+)(?:<small>(\w+)</small>)?</td>', part)
     assert len(cells) == 3 * 18
     truths = [label for name, label, _ in cells if name == "Your label"]
@@ -81,15 +83,15 @@ def test_sentences_where_nothing_is_compared_or_in_dispute(answered: Audit) -> N
     selection = answered.result.selection
     selection = replace(selection, chosen=selection.candidates[1].name)
     alone = AnsweredRow(0, "row 0", "ill", "ill")
-    assert (
-        describe_answered_rows(replace(selection, answered_rows=(alone, replace(alone, erm_label="well"))))
-        == "ERM is right on 1 of your 2 answers"
-    )
+    assert count_answers(replace(selection, answered_rows=(alone,))) is None
     alike = replace(alone, compared_label="ill")
-    sentence = "ERM and the advice never disagree; both are right on 1 of your 1 answers"
-    assert describe_answered_rows(replace(selection, answered_rows=(alike,))) == sentence
-    ordinary = replace(selection, chosen="ERM", answered_rows=(alike,))
-    assert "the best average" in describe_answered_rows(ordinary)
+    wrong = replace(alike, label="well")
+    counts = count_answers(replace(selection, answered_rows=(alike, wrong)))
+    assert (
+        counts is not None and counts.describe() == "ERM and the advice never disagree: both are right on 1 of your 2"
+    )
+    ordinary = count_answers(replace(selection, chosen="ERM", answered_rows=(alike,)))
+    assert ordinary is not None and "the best average" in ordinary.describe()
 
 
 def test_pictures_of_answered_rows_stay_after_a_further_sheet(photos: Path, tmp_path: Path) -> None:  # noqa: F811

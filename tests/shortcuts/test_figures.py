@@ -22,6 +22,9 @@ from logit_correction.spreadsheets import unescape_spreadsheet_texts
 from ..page_reading import ExpectedFigures, check_figures, compute_interval, read_page_tables, read_page_text
 from .conftest import CHANGED, OLD, filled
 
+#: The name of tables of what bias-conflicting rows have in common.
+COMMON = "What bias-conflicting rows have in common"
+
 #: A number in the content of a row.
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
@@ -146,11 +149,40 @@ def of_columns(frame: pd.DataFrame, names: Sequence[str], label: str) -> list[Ex
     return known
 
 
+def meets(frame: pd.DataFrame, condition: str) -> pd.Series[bool]:
+    """Which rows meet a condition such as ``site = north and age > 40``."""
+    is_met = pd.Series(True, frame.index)
+    for step in condition.split(" and "):
+        column, sign, value = re.fullmatch(r"(.*) (=|≠|>|≤) (.*)", step).groups()  # type: ignore[union-attr]
+        values = frame[column]
+        if sign in "=≠":
+            is_met &= values.astype(str).eq(value) == (sign == "=")
+        else:
+            is_met &= (values > float(value)) == (sign == ">")
+    return is_met
+
+
+def of_conditions(
+    conflicts: Sequence[Any], frame: pd.DataFrame, label: str, conflicting: np.ndarray
+) -> list[ExpectedFigures]:
+    """The tables of what rows have in common that conflict (N,) bool, by the data of N training rows."""
+    known = list[ExpectedFigures]()
+    for row in [row for contrast in conflicts for row in contrast["rows"]]:
+        of_label = (frame[label] == row["label"]).to_numpy()
+        is_met = meets(frame, row["value"]).to_numpy()
+        shares = [100 * is_met[of_label & (conflicting == side)].mean() for side in (True, False)]
+        assert shares[0] > shares[1]
+        known.append((f"{COMMON}: {row['label']} | {row['looks_like']} | {row['value']} |", shares))
+    return known
+
+
 def test_a_table_with_lc_tried(named: Audit) -> None:
     read = Read(named)
     assert "fixed" in read.who
     data = pd.read_csv(named.path.parent / "rows.csv").iloc[read.train["row"]]
-    check_figures(read.page, read.known() + of_columns(data, ["scanner"], "label"))
+    common = of_conditions(read.told["conflicts"], data, "label", read.train["conflicting"].to_numpy())
+    assert len(common) == 2
+    check_figures(read.page, read.known() + of_columns(data, ["scanner"], "label") + common)
     held = data.set_index(read.train["row"]).loc[read.conflicting["row"]]
     wanted = "scanner " + held["scanner"] + ", age " + held["age"].map("{:g}".format)
     assert read.conflicting["content"].tolist() == wanted.tolist()
@@ -164,7 +196,10 @@ def test_two_named_shortcuts(tmp_path: Path) -> None:
     views = ["column:site", "column:form"]
     data = from_table(frame, label="y", folder=tmp_path)
     read = Read(audit(data, tmp_path / "out", shortcut=views, try_fix=False, epochs=3, threads=1))
-    check_figures(read.page, read.known(shortcuts=2) + of_columns(frame.iloc[read.train["row"]], [*marks], "y"))
+    train = frame.iloc[read.train["row"]]
+    common = of_conditions(read.told["conflicts"], train, "y", read.train["conflicting"].to_numpy())
+    assert len(common) == 4
+    check_figures(read.page, read.known(shortcuts=2) + of_columns(train, [*marks], "y") + common)
 
 
 def test_photos(tmp_path: Path) -> None:
@@ -181,7 +216,10 @@ def test_photos(tmp_path: Path) -> None:
     options = {"size": 10, "epochs": 2, "threads": 1, "try_fix": False}
     found = audit(tmp_path / "photos", tmp_path / "out", shortcut="colour", **options)  # type: ignore[arg-type]
     read = Read(found)
-    check_figures(read.page, read.known())
+    counts = read.train.groupby("label")["conflicting"].agg(["sum", "size"])
+    known = [("Bias-conflicting,", [row["sum"]]) for _, row in counts.iterrows()]
+    known += [("Bias-aligned,", [row["size"] - row["sum"]]) for _, row in counts.iterrows()]
+    check_figures(read.page, read.known() + known)
     shown = {row["label"]: row for row in found.summary["contrasts"][0]["rows"]}
     for label, own in read.conflicting.groupby("label"):
         assert [one["looks_like"] for one in shown[label]["conflict"]] == own["attribute"][:6].tolist()
@@ -267,12 +305,11 @@ def known_of_answers(found: Audit, says: np.ndarray, truth: np.ndarray, answered
         with np.load(found.path / "new_rows.npz") as archive:
             compared = np.tensordot(weight, archive["logits"], axes=1).argmax(axis=1)
     elif told["chosen"] == "ERM":
-        right = (says[0] == truth)[answered]
-        return [*known, ("ERM is right on", [right.sum(), len(answered)])]
+        return [*known, ("20 rows", [])]
     differs = (compared != says[0])[answered]
     erm, other = ((who == truth)[answered] for who in (says[0], compared))
     numbers = [erm[differs].sum(), len(answered), other[differs].sum(), erm[~differs].sum(), (~differs).sum()]
-    return [*known, ("Where they disagree", numbers)]
+    return [*known, ("rows on which they agree", [(~differs).sum()]), ("disagree, ERM is right on", numbers)]
 
 
 @pytest.mark.parametrize("single", [False, True])
@@ -282,4 +319,22 @@ def test_new_rows_and_answers(single: bool, changed: Audit, tmp_path: Path) -> N
     read = Read(found)
     truth = np.where(CHANGED["outcome"] == "ill", 0, 1)
     of_data = of_columns(OLD.iloc[read.train["row"]], ["scanner"], "outcome")
-    check_figures(read.page, read.known() + known_of_new_rows(found, truth) + of_data)
+    known = read.known() + known_of_new_rows(found, truth) + of_data
+    train = OLD.iloc[read.train["row"]]
+    usual = train.groupby("outcome")["scanner"].agg(lambda scanner: scanner.mode()[0])
+    conflicting = (train["scanner"] != train["outcome"].map(usual)).to_numpy()
+    exact = of_conditions(read.told["conflicts"], train, "outcome", conflicting)
+    assert len(exact) == 2
+    for one in found.summary["new_rows"]["candidates"]:
+        if one["name"] == "LC by the column scanner":
+            assert of_conditions(one["contrasts"], train, "outcome", conflicting) == exact
+        elif one["weight"] or one["name"] == found.summary["new_rows"]["chosen"]:  # estimates that no file holds
+            rows = [row for contrast in one["contrasts"] for row in contrast["rows"]]
+            known += [
+                (f"{COMMON}: {row['label']} | {row['looks_like']} | {row['value']} |", shares)
+                for row in rows
+                for shares in [[100 * row["share"], 100 * row["other_share"]]]
+            ]
+            numbers = [float(number) for row in rows for number in NUMBER.findall(row["value"])]
+            known += [(f"{one['name']} corrects where", numbers)] * bool(numbers)
+    check_figures(read.page, known + exact)

@@ -22,6 +22,7 @@ from torch import Tensor
 
 from logit_correction.checksums import verify_checksum
 from logit_correction.errors import InputError
+from logit_correction.evaluation.answers import AnswerCounts
 from logit_correction.evaluation.metrics import (
     MetricSpec,
     calibration_error,
@@ -505,7 +506,7 @@ class Report:
     """The content of ``report.json``.
 
     ``labels_read`` says which labels were read of each split; ``diagnostics_labels_read`` those by which nothing was
-    chosen.
+    chosen; ``answers``, what the answers to an audit showed that advised the run.
     """
 
     REMEDY: ClassVar[str] = "put a copy of it back, or train again into a new folder"  # if the file is damaged
@@ -529,6 +530,7 @@ class Report:
     test: GroupReport
     group_prior: PriorSummary | None = None
     estimated_minority: MinoritySummary | None = None
+    answers: AnswerCounts | None = None
     warnings: list[str] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 

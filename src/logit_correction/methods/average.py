@@ -147,6 +147,7 @@ class Average(Algorithm):
         """
         self.members = list(members or [])
         self.answers = answers
+        self.answer_counts: Any = None  # how often ERM and the advice were right on them, for the report
         self.is_linear = is_linear
         weight = [_get_member_weight(member) for member in self.members]
         if not weight or min(weight) <= 0 or abs(sum(weight) - 1) > 1e-3 or len(weight) > MAX_MEMBERS:

@@ -222,6 +222,8 @@ def print_runs(folders: Sequence[Path], page: Path, printed_notes: Sequence[str]
                 if values.notna().all():
                     spread = f"in the mean of {len(table)} seeds, standard deviation {values.std():.1f}"
                     print_wrapped(console, f"{_HEADINGS[str(name)]}: {values.mean():.1f} % {spread}")
+    if len(reports) == 1 and reports[0].answers is not None:
+        print_wrapped(console, f"{reports[0].answers.describe()}.")
     if len(reports) == 1:
         print_warnings([warning for warning in reports[0].warnings if warning not in printed_notes], console)
     print_verbatim(console, f"page: {page}")

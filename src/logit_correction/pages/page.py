@@ -180,6 +180,10 @@ def _build_task_context(
     estimates = [test.estimated for test in tests if test.estimated and not has_groups]
     if len(estimates) == len(tests):  # estimated groups say more than labels, so they come first
         groupings.insert(0, _build_groups_context(series, estimates[0].source))
+    answers = [report.answers.describe() for _, report in runs if report.answers is not None]
+    if answers and len(runs) == 1:  # the test split may be as biased as the training data, so it comes second
+        details.insert(0, headline)
+        headline = f"{answers[0]}."
     has_seeds = [len(member.runs) > 1 for member in series]
     return {
         "title": title,

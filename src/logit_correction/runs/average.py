@@ -6,7 +6,7 @@ with a checkpoint of its own, so an interrupted run continues within the member 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
@@ -18,6 +18,7 @@ from torch import Tensor
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
+from logit_correction.evaluation.answers import AnswerCounts
 from logit_correction.methods.average import Average
 from logit_correction.registry import refuse_untrusted_path
 from logit_correction.runs.assemble import PreparedRun, build_training_rows
@@ -41,17 +42,21 @@ class LabelledRows:
         inputs: Inputs of n rows.
         label: (n,) labels, 0..L - 1.
         weight: (n,) number of new rows for which each stands.
+        counts: On how many of them ERM and the advice are right; None in files of older versions.
     """
 
     inputs: Inputs
     label: np.ndarray[Any, Any]
     weight: np.ndarray[Any, Any]
+    counts: AnswerCounts | None = None
 
 
 def write_labelled_rows(path: Path, rows: LabelledRows) -> None:
     """Write labelled new rows as a NumPy archive, which holds no code."""
     inputs = rows.inputs if isinstance(rows.inputs, dict) else {"": rows.inputs}
     arrays = {f"inputs{name and ':' + name}": value.numpy() for name, value in inputs.items()}
+    if rows.counts is not None:
+        arrays["counts"] = np.array(astuple(rows.counts)[:-1])  # what is learned from is advised
     with path.open("wb") as file:
         np.savez_compressed(file, **arrays, label=rows.label, weight=rows.weight)  # type: ignore[arg-type]
 
@@ -68,6 +73,8 @@ def read_labelled_rows(path: Path) -> LabelledRows:
             arrays = {name: archive[name] for name in archive.files}
         label = arrays.pop("label")
         weight = arrays.pop("weight")
+        numbers = arrays.pop("counts", None)
+        counts = None if numbers is None else AnswerCounts(*numbers.tolist())
         inputs = {name.partition(":")[2]: torch.from_numpy(array) for name, array in arrays.items()}
         if not inputs or any(len(values) != len(label) for values in (weight, *inputs.values())):
             raise ValueError("its arrays have different lengths")
@@ -75,7 +82,7 @@ def read_labelled_rows(path: Path) -> LabelledRows:
         raise InputError(f"{path} is missing, the labelled new rows: answer the sheet of the audit again") from error
     except (OSError, ValueError, KeyError, EOFError, TypeError, BadZipFile) as error:
         raise InputError(f"{path} does not hold labelled new rows ({error}): answer the audit's sheet again") from error
-    return LabelledRows(inputs.get("", inputs) if set(inputs) == {""} else inputs, label, weight)
+    return LabelledRows(inputs.get("", inputs) if set(inputs) == {""} else inputs, label, weight, counts)
 
 
 def train_member(
@@ -136,7 +143,9 @@ class AverageTrainer(Trainer):
         self.progress.plan = Stage()
         averaged.eval()
         if algorithm.answers is not None:
-            self._fit_correction_to_labelled_rows(read_labelled_rows(Path(algorithm.answers)))
+            labelled_rows = read_labelled_rows(Path(algorithm.answers))
+            algorithm.answer_counts = labelled_rows.counts
+            self._fit_correction_to_labelled_rows(labelled_rows)
         algorithm.finish()
         algorithm.to(self.device)
 

@@ -128,6 +128,7 @@ def write_run(fit: Trainer, model: FittedModel, out: Path) -> Report:
         test=evaluate_split(test, table),
         group_prior=prior,
         estimated_minority=minority,
+        answers=getattr(algorithm, "answer_counts", None),
         warnings=warnings,
         seconds={"train": fit.progress.seconds, "evaluate": time.monotonic() - started},
     )

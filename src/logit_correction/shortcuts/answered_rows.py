@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pandas as pd
 
+from logit_correction.evaluation.answers import AnswerCounts
 from logit_correction.evaluation.predictions import Array
 from logit_correction.shortcuts.averaging import predict_average
 from logit_correction.shortcuts.new_rows_table import NewRows, format_new_row_name
@@ -48,21 +49,17 @@ def _predict_compared(rows: NewRows, selection: Selection) -> Array | None:
     return predict_average(rows.predictions, rows.logits, weight) if weight[1:].any() else None
 
 
-def describe_answered_rows(selection: Selection) -> str:
-    """Return on how many answered rows ERM and the advice are right; empty without answers."""
+def count_answers(selection: Selection) -> AnswerCounts | None:
+    """Return on how many answered rows ERM and the advice are right; None where ERM is compared with nothing."""
     rows = selection.answered_rows
-    if not rows:
-        return ""
-    erm_right = sum(row.erm_label == row.label for row in rows)
-    if rows[0].compared_label is None:
-        return f"ERM is right on {erm_right} of your {len(rows)} answers"
-    name = "the advice" if selection.correction is not None else "the best average"
+    if not rows or rows[0].compared_label is None:
+        return None
     disputed = [row for row in rows if row.is_disputed]
-    if not disputed:
-        return f"ERM and {name} never disagree; both are right on {erm_right} of your {len(rows)} answers"
-    disputed_erm_right = sum(row.erm_label == row.label for row in disputed)
-    disputed_right = sum(row.compared_label == row.label for row in disputed)
-    return (
-        f"Where they disagree, ERM is right on {disputed_erm_right} of your {len(rows)}, {name} on {disputed_right}; "
-        f"elsewhere both are right on {erm_right - disputed_erm_right} of {len(rows) - len(disputed)}"
+    return AnswerCounts(
+        num_answers=len(rows),
+        num_disputed=len(disputed),
+        erm_right=sum(row.erm_label == row.label for row in disputed),
+        advice_right=sum(row.compared_label == row.label for row in disputed),
+        both_right=sum(row.erm_label == row.label for row in rows if not row.is_disputed),
+        is_advised=selection.correction is not None,
     )

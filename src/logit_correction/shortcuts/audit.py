@@ -327,6 +327,7 @@ class Audit:
             text.headline,
             *text.sentences,
             text.trial or describe_accuracy_change(self.result),
+            *text.short,
             f"Audit({str(self.path)!r})",
         ]
         return "\n".join(filter(None, lines)).replace(NBSP, " ")

@@ -17,7 +17,7 @@ from logit_correction.pages.page import save_page
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.options import RunConfig
 from logit_correction.serialization import from_json_values, read_json_file
-from logit_correction.shortcuts.answered_rows import list_answered_rows
+from logit_correction.shortcuts.answered_rows import count_answers, list_answered_rows
 from logit_correction.shortcuts.audit_page import render_audit_page
 from logit_correction.shortcuts.new_rows_table import NewRows
 from logit_correction.shortcuts.new_rows_values import write_answers, write_logits_and_inputs
@@ -80,7 +80,7 @@ def write_selection(
     if selection.correction is not None:
         config = RunConfig.from_dict(selection.correction.config)
         if not selection.single:
-            has_answers = write_answers(out_dir / ANSWERS, rows)
+            has_answers = write_answers(out_dir / ANSWERS, rows, count_answers(selection))
             config = build_average_config(selection, audit_dir.resolve() / ANSWERS if has_answers else None)
         write_text_file(out_dir / FIX, config.to_yaml())
     return SelectionSummary(summary.record, selection, known_views)

@@ -22,10 +22,10 @@ from logit_correction.pages.console import (
     print_wrapped,
 )
 from logit_correction.pages.page import build_evidence_context, render_template
-from logit_correction.shortcuts.answered_rows import describe_answered_rows
 from logit_correction.shortcuts.audit_text import (
     build_accuracy_change_table,
     describe_audit,
+    describe_corrections,
     describe_view_shifts,
     get_classifier_accuracies,
     get_classifier_display_names,
@@ -66,7 +66,6 @@ def render_audit_page(
         "audit.html.j2",
         **_build_first_screen(summary, shlex.quote(format_path(audit_dir))),
         pictures=pictures or {},
-        answers_text=describe_answered_rows(summary.selection) if isinstance(summary, SelectionSummary) else "",
         title=f"Audit of {source}",
         what=source,
         verdict=summary.verdict,
@@ -74,6 +73,7 @@ def render_audit_page(
         views=format_view_names(views),
         several=is_plural_phrase(views),
         evidence=build_evidence_context(record.finding),
+        corrections=describe_corrections(summary.selection) if isinstance(summary, SelectionSummary) else [],
         colours={"network": plots.METHOD_COLORS[BASELINE], "fixed": plots.METHOD_COLORS["LC"]},
         contrasts=[
             {
@@ -123,7 +123,7 @@ def print_audit(summary: AuditSummary, page: Path) -> None:
     console = make_console()
     text = describe_audit(summary, shlex.quote(str(page.parent)))
     print_wrapped(console, text.headline, "bold")
-    for sentence in filter(None, (*text.sentences, text.trial)):
+    for sentence in filter(None, (*text.sentences, text.trial, *text.short)):
         print_wrapped(console, f"{sentence}.")
     price = build_accuracy_change_table(summary)
     if isinstance(summary, SelectionSummary):

@@ -23,6 +23,7 @@ from logit_correction.runs.write import describe_environment
 from logit_correction.shortcuts.audit_files import FIX
 from logit_correction.shortcuts.auto import FOLDS, Auto
 from logit_correction.shortcuts.candidates import train_config
+from logit_correction.shortcuts.conflicts import ConflictDescriber
 from logit_correction.shortcuts.contrast import build_contrasts, describe_texts
 from logit_correction.shortcuts.rows import (
     CSV,
@@ -151,6 +152,7 @@ def _build_record(
     train = frame[frame["split"] == "train"]
     source = table.metadata.get("source")
     device = torch.device(config.training.device.replace("auto", "cpu"))
+    describes_conflicts = bool(views) and (table.texts is not None or bool(table.columns))  # images are a contrast
     return AuditRecord(
         finding=finding,
         groups=summarize_groups(frame, label_names),
@@ -173,4 +175,5 @@ def _build_record(
         ),
         labels_read={"train": ["label"], "valid": ["label"], "test": []},
         environment=describe_environment(device),
+        conflicts=ConflictDescriber(table).describe(train, views) if describes_conflicts else (),
     )

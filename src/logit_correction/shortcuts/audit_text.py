@@ -11,8 +11,10 @@ from typing import Any
 from logit_correction.finding import BASELINE, MIN_CONFLICTS_TO_CHECK
 from logit_correction.finding_text import describe_finding
 from logit_correction.formatting import capitalize, format_percent, format_row_count
-from logit_correction.shortcuts.shift import describe_view_shift
+from logit_correction.shortcuts.answered_rows import count_answers
+from logit_correction.shortcuts.shift import ViewShift, describe_view_shift
 from logit_correction.shortcuts.summaries import (
+    AuditRecord,
     AuditSummary,
     CandidateResult,
     ClassifierCheckSummary,
@@ -26,13 +28,22 @@ from logit_correction.shortcuts.summaries import (
     make_question,
     relies_on_shortcut,
 )
-from logit_correction.view_names import are_column_views, choose_word_forms, format_view_names, format_view_options
+from logit_correction.view_names import (
+    ViewName,
+    are_column_views,
+    choose_word_forms,
+    format_view_names,
+    format_view_options,
+)
 
 #: Rows to label that are recommended by default.
 DEFAULT_SHEET_ROWS = 20
 
 #: Views that differ, of which the page shows so many at most.
 MAX_VIEW_SHIFTS = 8
+
+#: Labels, and views that changed, that the terminal names at most.
+MAX_SHORT_PHRASES = 2
 
 #: Words that a headline names where all words of the texts are the view.
 MAX_HEADLINE_TERMS = 2
@@ -50,6 +61,7 @@ class AuditText:
         advice: How the user overrules the verdict; empty where that would not help.
         commands: What to do -> the command, the first thing first.
         candidates: Lines of the table of candidates, by column; see ``build_candidates_table``.
+        short: What the page shows in parts of their own: what the correction corrects, and what changed.
     """
 
     headline: str
@@ -59,6 +71,7 @@ class AuditText:
     question: str = ""
     advice: str = ""
     candidates: Sequence[dict[str, str]] = ()
+    short: Sequence[str] = ()
 
 
 def describe_audit(summary: AuditSummary, shown_audit_dir: str = "audit") -> AuditText:
@@ -113,7 +126,14 @@ def _describe_search(summary: SearchSummary, shown_audit_dir: str) -> AuditText:
         trial=trial,
         question=question.text if question else "",
         advice=advise_on_finding(finding),
+        short=_describe_record_in_short(record),
     )
+
+
+def _describe_record_in_short(record: AuditRecord) -> list[str]:
+    images = [contrast for contrast in record.contrasts if contrast.kind == "images"]
+    groups = describe_conflicts([*record.conflicts, *images])
+    return [f"Bias-conflicting are {groups}"] if groups else []
 
 
 # -- check of a given classifier
@@ -277,7 +297,10 @@ def describe_failed_trial(summary: SearchSummary) -> str:
 
 
 def _describe_selection(selection: Selection, shown_audit_dir: str) -> AuditText:
+    counts = count_answers(selection)
     sentences = [_describe_shift(selection), _describe_answers(selection)]
+    if counts is not None:  # what a person can check comes first
+        sentences = [counts.describe(), *reversed(sentences)]
     if selection.answers and selection.num_needed:
         sentences.append(f"To be sure takes about {selection.num_needed:,} further answers")
     return AuditText(
@@ -285,6 +308,7 @@ def _describe_selection(selection: Selection, shown_audit_dir: str) -> AuditText
         sentences=sentences,
         commands=_list_selection_commands(selection, shown_audit_dir),
         candidates=build_candidates_table(selection),
+        short=_describe_selection_in_short(selection),
     )
 
 
@@ -418,18 +442,88 @@ def build_candidates_table(selection: Selection) -> list[dict[str, str]]:
     return lines
 
 
-def describe_view_shifts(selection: Selection) -> list[dict[str, str]]:
-    """Return a line for each view that differs: what ``differs``, and the ``area`` under the ROC curve; at most 8."""
-    shifts = [shift for shift in selection.view_shifts or () if shift.is_significant]
-    return [
-        {
-            "differs": capitalize(
-                describe_view_shift(shift, format_view_names([shift.view]), partial(format_percent, unit=" %"))
-            ),
-            "area": f"{shift.auc:.2f} ({shift.auc_low:.2f} to {shift.auc_high:.2f})",
-        }
-        for shift in shifts[:MAX_VIEW_SHIFTS]
-    ]
+@dataclass(frozen=True)
+class CorrectionText:
+    """What a candidate corrects: its ``name``, a ``sentence``, and the ``contrasts`` that the page shows."""
+
+    name: str
+    sentence: str
+    contrasts: tuple[Contrast, ...] = ()
+
+
+def describe_corrections(selection: Selection) -> list[CorrectionText]:
+    """Return what each member of the advice corrects, that of the greatest weight first; nothing of ERM.
+
+    A candidate that cannot see some views estimates nothing, so the rows are those of the one that corrects by them.
+    """
+    erm, *corrections = selection.candidates
+    members = selection.members or [result for result in corrections if result is selection.correction]
+    texts = []
+    for member in members:
+        if member is erm:
+            continue
+        alike = [result for result in selection.candidates if result.views == member.views and member.views]
+        contrasts = next((result.contrasts for result in (member, *alike) if result.contrasts), ())
+        texts.append(CorrectionText(member.name, _describe_correction(member, contrasts), contrasts))
+    return texts
+
+
+def _describe_correction(result: CandidateResult, contrasts: Sequence[Contrast]) -> str:
+    """Return the rows that a candidate corrects, in a sentence."""
+    groups = describe_conflicts(contrasts)
+    if result.explained_by:
+        point = choose_word_forms(result.explained_by).point
+        where = f"where {format_view_names(result.explained_by)} {point} to another label"
+        groups = f"{where}: {groups}" if groups else where
+    return f"`{result.name}` corrects {groups}" if groups else f"`{result.name}`: {result.description}"
+
+
+def describe_conflicts(contrasts: Sequence[Contrast]) -> str:
+    """Return the bias-conflicting rows of the first labels as a phrase; empty where nothing distinguishes them."""
+    phrases: dict[str, str] = {}
+    for row in (row for contrast in contrasts for row in contrast.rows):
+        is_more_frequent = (row.share or 0) >= (row.other_share or 0)
+        content = f"that look like `{row.looks_like}`"
+        if row.value:
+            content = f"with {row.value}"
+        elif row.term:
+            content = f"{'with' if is_more_frequent else 'without'} the word `{row.term}`"
+        if row.label not in phrases or (is_more_frequent and " without the word " in phrases[row.label]):
+            phrases[row.label] = f"rows labelled `{row.label}` {content}"
+    return ", and ".join(list(phrases.values())[:MAX_SHORT_PHRASES])
+
+
+def _describe_selection_in_short(selection: Selection) -> list[str]:
+    texts = [correction.sentence for correction in describe_corrections(selection)[:1]]
+    shifts = [text.differs for text in describe_view_shifts(selection)[:MAX_SHORT_PHRASES]]
+    return texts + ([f"What changed: {'; '.join(shifts)}"] if shifts else [])
+
+
+@dataclass(frozen=True)
+class ShiftText:
+    """What differs in a view: in words, with the ``area`` under the ROC curve, and in pictures if it is one of images.
+
+    Places of images are one text, by that which differs most.
+    """
+
+    differs: str
+    area: str
+    shift: ViewShift
+
+
+def describe_view_shifts(selection: Selection) -> list[ShiftText]:
+    """Return a text for each view that differs, at most 8."""
+    views: dict[str, list[ViewShift]] = {}
+    for shift in selection.view_shifts or ():
+        if shift.is_significant:
+            family = ViewName.parse(shift.view).family
+            views.setdefault(family if family == "places" else shift.view, []).append(shift)
+    texts = []
+    for first, *others in list(views.values())[:MAX_VIEW_SHIFTS]:
+        name = format_view_names([shift.view for shift in (first, *others)])
+        differs = capitalize(describe_view_shift(first, name, partial(format_percent, unit=" %")))
+        texts.append(ShiftText(differs, f"{first.auc:.2f} ({first.auc_low:.2f} to {first.auc_high:.2f})", first))
+    return texts
 
 
 def _list_selection_commands(selection: Selection, shown_audit_dir: str) -> dict[str, str]:

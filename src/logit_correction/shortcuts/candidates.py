@@ -30,6 +30,7 @@ from logit_correction.runs.leave_out import build_view_removal
 from logit_correction.runs.model import build_algorithm
 from logit_correction.runs.options import RunConfig, complete_part
 from logit_correction.shortcuts.auto import Auto
+from logit_correction.shortcuts.conflicts import ConflictFrame, estimate_conflicts
 from logit_correction.shortcuts.search import Search
 from logit_correction.threads import count_available_cores
 from logit_correction.training.display import Display
@@ -70,12 +71,14 @@ class TrainedCandidate:
         in_distribution_logits: (U, L) of held-out rows like those of training: of the validation rows, and of the test
             rows where these were drawn at random. No label of the test is read.
         seconds: Training time in seconds.
+        conflicts: Which training rows it takes for bias-conflicting, see ``estimate_conflicts``; None of ERM.
     """
 
     candidate: Candidate
     network: nn.Module
     in_distribution_logits: Tensor
     seconds: float
+    conflicts: ConflictFrame | None
 
 
 def build_candidates(prepared_run: PreparedRun) -> list[Candidate]:
@@ -180,7 +183,9 @@ def train_candidate(candidate: Candidate, table: DataTable) -> TrainedCandidate:
     with restore_num_threads():
         trainer = train_config(candidate.config, table, Display())
         logits = torch.cat([trainer.predict(split) for split in list_in_distribution_splits(table)])
-    return TrainedCandidate(candidate, trainer.algorithm.network.cpu().eval(), logits, time.monotonic() - started)
+        conflicts = estimate_conflicts(trainer)
+    network = trainer.algorithm.network.cpu().eval()
+    return TrainedCandidate(candidate, network, logits, time.monotonic() - started, conflicts)
 
 
 def train_candidates(candidates: Sequence[Candidate], table: DataTable, display: Display) -> list[TrainedCandidate]:
@@ -253,7 +258,7 @@ def _start_worker(candidates: Sequence[Candidate], table: DataTable) -> None:
 def _train_in_worker(candidate_index: int) -> bytes:
     """Return what was trained as bytes, since tensors in shared memory end with the process that made them."""
     trained = train_candidate(_worker_data["candidates"][candidate_index], _worker_data["table"])
-    return pickle.dumps((trained.network, trained.in_distribution_logits, trained.seconds))
+    return pickle.dumps((trained.network, trained.in_distribution_logits, trained.seconds, trained.conflicts))
 
 
 def _unpickle_trained_candidate(candidate: Candidate, future: Future[bytes]) -> TrainedCandidate:

@@ -5,9 +5,9 @@ People cannot judge a view by its name alone. These tables and images show them 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -15,11 +15,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.data.image_files import read_picture
 from logit_correction.data.table import DataTable
-from logit_correction.pages.plots import encode_png_uris
+from logit_correction.shortcuts.conflicts import ValueFormatter, build_image_contrast
 from logit_correction.shortcuts.heads import select_features_by_correlation, standardize
-from logit_correction.shortcuts.summaries import Contrast, ContrastImage, ContrastRow
+from logit_correction.shortcuts.summaries import Contrast, ContrastRow
 from logit_correction.types import ViewInputs
 from logit_correction.view_names import ViewName
 from logit_correction.views.base import View, available_views, find_views
@@ -35,12 +34,6 @@ from logit_correction.views.tables import (
 )
 from logit_correction.views.texts import EDGE_MARK, Form, TermView
 
-#: Images of a kind side by side.
-MAX_IMAGES = 6
-
-#: Labels whose images are shown.
-MAX_LABELS = 6
-
 #: Terms of each label: of the views of a shortcut, and of those that are always shown.
 MAX_TERMS = 4
 MAX_TYPICAL_TERMS = 8
@@ -50,15 +43,8 @@ MAX_VALUES = 12
 MAX_BINS = 6
 MAX_PAIR_PARTS = 4
 
-#: Families of views of fine detail, which is lost where an image is made small; and the side of the crop that shows it.
-FINE_FAMILIES = {"file", "spectrum", "stripes", "texture"}
-CROP_SIDE = 64
-
 #: Name of the part of rows without a value.
 MISSING = "(missing)"
-
-#: From values of a column to their texts.
-ValueFormatter: TypeAlias = Callable[[NDArray[Any]], list[str]]
 
 
 class ColumnParts(NamedTuple):
@@ -83,14 +69,8 @@ def build_contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str])
     for view in find_views(views, inputs):
         contrast = _build_view_contrast(table, view, inputs)
         contrasts += [contrast] if contrast else []
-    names = [ViewName.parse(view) for view in views]
-    crop = CROP_SIDE if any(name.family in FINE_FAMILIES for name in names) else None
-    if inputs.image_shape is not None:
-        rows = _build_image_contrast_rows(table, frame[frame["split"] == "train"], crop)
-        cells = () if crop else tuple(name.member for name in names if name.family == "places")
-        if rows:
-            contrasts.append(Contrast("images", ", ".join(views), tuple(rows), cells, crop))
-    return tuple(contrasts)
+    images = build_image_contrast(table, frame[frame["split"] == "train"], views)
+    return tuple([*contrasts, images] if images else contrasts)
 
 
 def _build_view_contrast(table: DataTable, view: View, inputs: ViewInputs) -> Contrast | None:
@@ -264,37 +244,3 @@ def _build_value_contrast_rows(parts: ColumnParts, label: NDArray[Any]) -> tuple
         ContrastRow(str(row.idxmax()), value=str(part), rows=int(row.max()), other_rows=int(row.sum() - row.max()))
         for part, row in counts.reindex([*dict.fromkeys(parts.order)]).dropna().iterrows()
     )
-
-
-def _build_image_contrast_rows(table: DataTable, train: pd.DataFrame, crop: int | None) -> list[ContrastRow]:
-    """Return bias-aligned and bias-conflicting images of each label, those of the clearest score first.
-
-    With a crop they are the middle of the image files, at most so many pixels each way.
-    """
-    rows = []
-    for label in train.loc[train["conflicting"].eq(True), "label"].value_counts().index[:MAX_LABELS]:
-        of_label = train[train["label"] == label]
-        images: dict[str, Any] = {}
-        for kind, is_conflicting in (("agree", False), ("conflict", True)):
-            members = of_label[of_label["conflicting"].eq(is_conflicting)]
-            members = members.sort_values("score", ascending=not is_conflicting, kind="stable")[:MAX_IMAGES]
-            numbers = members["row"].tolist()
-            pixels = table.inputs.images(torch.tensor(numbers))
-            if pixels is None:
-                return []
-            images[kind] = tuple(
-                ContrastImage(_encode_image(table, number, image, crop), looks_like)
-                for number, image, looks_like in zip(numbers, pixels, members["attribute"].astype(str), strict=True)
-            )
-        rows.append(ContrastRow(str(label), **images))
-    return rows
-
-
-def _encode_image(table: DataTable, row: int, image: Tensor, crop: int | None) -> str:
-    """Return an image (C, H, W) as a data URI, with a crop the middle of its file where it has one."""
-    if crop is None:
-        return encode_png_uris(image[None])[0]
-    if table.files is not None:
-        image = torch.from_numpy(read_picture(table.files[row], None, ranges=table.preparation.get("ranges")).pixels)
-    row, column = (max(0, (length - crop) // 2) for length in image.shape[1:])
-    return encode_png_uris(image[None, :, row : row + crop, column : column + crop])[0]

@@ -33,7 +33,9 @@ from logit_correction.evaluation.predictions import Array
 from logit_correction.formatting import format_option, format_row_count
 from logit_correction.functional import wilson_interval
 from logit_correction.runs.assemble import PreparedRun
+from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.candidates import TrainedCandidate, build_candidates, train_candidates
+from logit_correction.shortcuts.conflicts import ConflictDescriber, find_explaining_views
 from logit_correction.shortcuts.new_rows_table import FIELDS, LABEL, NewRows, format_new_row_name
 from logit_correction.shortcuts.selection import SHIFT_LEVEL, compute_shift_p_value
 from logit_correction.shortcuts.summaries import CandidateResult, Selection
@@ -256,7 +258,25 @@ def predict_candidates(
         inputs=concatenate_inputs(input_batches) if num_bytes <= MAX_INPUT_BYTES else None,
     )
     valid_label = prepared_run.table.label[prepared_run.table.split["valid"]].numpy()
-    return rows, _test_candidates_for_shift(rows, models, valid_label)
+    selection = _test_candidates_for_shift(rows, models, valid_label)
+    return rows, replace(selection, candidates=_describe_conflicts(selection.candidates, models, prepared_run))
+
+
+def _describe_conflicts(
+    results: Sequence[CandidateResult], models: Sequence[TrainedCandidate], prepared_run: PreparedRun
+) -> tuple[CandidateResult, ...]:
+    """Add to each result which training rows the candidate takes for bias-conflicting."""
+    estimator = prepared_run.algorithm.attributes
+    assert isinstance(estimator, Auto) and estimator.search is not None
+    describer = ConflictDescriber(prepared_run.table)
+    described = []
+    for result, model in zip(results, models, strict=True):
+        if model.conflicts is not None:
+            explained_by = () if result.views else find_explaining_views(estimator.search, model.conflicts)
+            contrasts = describer.describe(model.conflicts, result.views or explained_by)
+            result = replace(result, contrasts=contrasts, explained_by=explained_by)
+        described.append(result)
+    return tuple(described)
 
 
 def concatenate_inputs(batches: Sequence[Inputs]) -> Inputs:

@@ -6,13 +6,17 @@ of a random sample of them. Module ``shift`` has the statistics.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import interpolate
 
+from logit_correction.pages.plots import encode_picture
 from logit_correction.runs.assemble import PreparedRun
 from logit_correction.seeds import derive_seed
 from logit_correction.shortcuts.auto import Auto
@@ -36,6 +40,10 @@ MAX_ROWS = 2000
 
 #: Rows of each side without which nothing is compared: intervals would be wider than any difference.
 MIN_ROWS = 10
+
+#: Views of images of which pictures are kept, and most pixels along the longer side of a picture.
+MAX_PICTURED_VIEWS = 3
+PICTURE_SIDE = 96
 
 #: Views that are compared at most, the first ones: in tables of very many columns the classifiers would take minutes.
 MAX_VIEWS = 200
@@ -61,6 +69,7 @@ class NewRowsSample:
         self._num_read = 0
         self._features: dict[str, list[NDArray[Any]]] = {view.name: [] for view in self._views}
         self._columns: dict[str, list[NDArray[Any]]] = {name: [] for name in self._table.columns}
+        self._images: list[Tensor] = []
 
     def _draw_rows(self, num_rows: int) -> NDArray[np.int64]:
         """Return at most ``MAX_ROWS`` positions of so many rows, in rising order."""
@@ -80,6 +89,12 @@ class NewRowsSample:
             self._features[name].append(features)
         for name, values in rows.columns.items():
             self._columns[name].append(values)
+        images = rows.images(torch.arange(rows.num_rows))
+        if images is not None:
+            scale = PICTURE_SIDE / max(images.shape[2:])
+            if scale < 1:  # the sample has to fit into memory
+                images = interpolate(images.float(), scale_factor=scale, mode="area").byte()
+            self._images.append(images)
 
     def compare_views(self) -> tuple[ViewShift, ...] | None:
         """Return how well each view separates the sample from validation rows, the greatest area first.
@@ -99,12 +114,28 @@ class NewRowsSample:
         for view in views:
             new_features = np.concatenate(self._features[view.name])
             values = self._compare_values(view, valid, new_columns, old_features[view.name], new_features)
-            shifts.append(
-                measure_view_shift(
-                    view.name, old_features[view.name], new_features, self._seed, values, num_views=len(views)
-                )
+            shift = measure_view_shift(
+                view.name, old_features[view.name], new_features, self._seed, values, num_views=len(views)
             )
-        return tuple(sorted(shifts, key=lambda shift: -shift.auc))
+            shifts.append(shift)
+        # Of views that differ alike, the broader: a change of the light is one of every place.
+        breadth = {view.name: view.breadth for view in views}
+        shifts.sort(key=lambda shift: (-round(shift.auc, 2), -breadth[shift.view], -shift.auc))
+        for number, shift in enumerate(shifts[:MAX_PICTURED_VIEWS] if self._images else ()):
+            if shift.is_significant:
+                shifts[number] = self._add_images(shift, valid)
+        return tuple(shifts)
+
+    def _add_images(self, shift: ViewShift, valid: ViewInputs) -> ViewShift:
+        """Add pictures of the rows that differ most in a view."""
+        old_images = valid.images(torch.tensor(shift.old_rows))
+        new_images = torch.cat(self._images)[list(shift.new_rows)]
+        assert old_images is not None  # as of the new rows
+        return replace(
+            shift,
+            old_images=tuple(encode_picture(pixels, PICTURE_SIDE) for pixels in old_images.numpy()),
+            new_images=tuple(encode_picture(pixels, PICTURE_SIDE) for pixels in new_images.numpy()),
+        )
 
     def _compare_values(
         self,

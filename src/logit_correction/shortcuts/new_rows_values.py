@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from logit_correction.errors import InputError
+from logit_correction.evaluation.answers import AnswerCounts
 from logit_correction.runs.average import LabelledRows, write_labelled_rows
 from logit_correction.shortcuts.new_rows_table import NewRows, take_inputs
 from logit_correction.shortcuts.selection import compute_answer_weights
@@ -57,7 +58,7 @@ def read_logits_and_inputs(path: Path, rows: NewRows, remedy: str) -> NewRows:
     return replace(rows, logits=logits, inputs=inputs)
 
 
-def write_answers(path: Path, rows: NewRows) -> bool:
+def write_answers(path: Path, rows: NewRows, counts: AnswerCounts | None) -> bool:
     """Write the labelled rows, from which a fix learns its correction; return whether there is anything to write."""
     is_known = rows.label >= 0
     if rows.inputs is None or not is_known.any():
@@ -65,5 +66,5 @@ def write_answers(path: Path, rows: NewRows) -> bool:
     positions = np.flatnonzero(is_known)
     weight = compute_answer_weights(rows.predictions, is_known, rows.rounds, rows.inclusion_probability)[positions]
     inputs = take_inputs(rows.inputs, positions)
-    write_labelled_rows(path, LabelledRows(inputs, rows.label[positions], weight.clip(1e-3)))
+    write_labelled_rows(path, LabelledRows(inputs, rows.label[positions], weight.clip(1e-3), counts))
     return True

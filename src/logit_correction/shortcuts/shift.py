@@ -27,8 +27,9 @@ ERROR_LEVEL = 0.05
 #: Features that a classifier uses at most, chosen within each fold: of thousands of words few differ.
 MAX_FEATURES = 100
 
-#: Values of a view that are shown at most.
+#: Values of a view that are shown at most, and rows of each side.
 MAX_VALUES = 4
+MAX_EXTREME_ROWS = 6
 
 #: Least difference between the shares of a value that is shown.
 MIN_SHARE_DIFFERENCE = 0.01
@@ -59,6 +60,9 @@ class ViewShift:
         auc_low: Lower end of its 90 % interval, of all views together where several are compared.
         auc_high: Upper end.
         values: The values whose shares differ most, the largest difference first; empty for views of images.
+        old_rows: Places among the validation rows of those that resemble new rows least, by the classifier.
+        new_rows: Places among the new rows of those that resemble validation rows least.
+        old_images: Pictures of ``old_rows`` as data URIs, of some views of images; ``new_images``, of ``new_rows``.
     """
 
     view: str
@@ -66,6 +70,10 @@ class ViewShift:
     auc_low: float
     auc_high: float
     values: tuple[ValueShare, ...] = ()
+    old_rows: tuple[int, ...] = ()
+    new_rows: tuple[int, ...] = ()
+    old_images: tuple[str, ...] = ()
+    new_images: tuple[str, ...] = ()
 
     @property
     def is_significant(self) -> bool:
@@ -168,6 +176,8 @@ def measure_view_shift(
         auc_low=max(0.0, auc - margin),
         auc_high=min(1.0, auc + margin),
         values=tuple(by_difference[:MAX_VALUES]),
+        old_rows=tuple(np.argsort(scores[:num_old], kind="stable")[:MAX_EXTREME_ROWS].tolist()),
+        new_rows=tuple(np.argsort(-scores[num_old:], kind="stable")[:MAX_EXTREME_ROWS].tolist()),
     )
 
 

@@ -120,6 +120,7 @@ class ContrastRow:
         share: Share of the label's rows; ``other_share``, of the rows of other labels.
         deviations: Mean of the label's texts less that of others, in standard deviations.
         agree: Bias-aligned images; ``conflict``, bias-conflicting ones.
+        looks_like: The attribute that most bias-conflicting rows of the label have.
     """
 
     label: str
@@ -132,6 +133,7 @@ class ContrastRow:
     deviations: float | None = None
     agree: tuple[ContrastImage, ...] = ()
     conflict: tuple[ContrastImage, ...] = ()
+    looks_like: str | None = None
 
 
 @dataclass(frozen=True)
@@ -139,14 +141,16 @@ class Contrast:
     """How labels differ as a view sees them.
 
     Attributes:
-        kind: What the rows are: ``terms`` of texts, ``values`` of columns, ``images``, or ``numbers`` of form.
+        kind: What the rows are: ``terms`` of texts, ``values`` of columns, ``images``, or ``numbers`` of form. Of
+            ``images`` and ``conflicts``, ``rows`` counts bias-conflicting rows of the label, and ``other_rows``
+            bias-aligned ones; of ``conflicts`` those that have a word, or meet a condition as the value.
         view: Name of the view, of images of all views.
         rows: The lines.
         cells: Of images: the cells of the grid that the views see.
         crop: Of images: pixels along the side of the crop that is shown; None shows whole images.
     """
 
-    kind: Literal["terms", "values", "images", "numbers"]
+    kind: Literal["terms", "values", "images", "numbers", "conflicts"]
     view: str
     rows: tuple[ContrastRow, ...]
     cells: tuple[str, ...] = ()
@@ -173,6 +177,9 @@ class CandidateResult:
         num_answers: Labelled new rows on which it and ERM predict different labels.
         probability_best: Probability that it is the best candidate on the new rows; None without answers.
         weight: In the average, 0 for candidates outside the average; None where there is no average.
+        contrasts: How the training rows that it takes for bias-conflicting differ from others of their label; empty of
+            ERM, and in audits of older versions.
+        explained_by: Views that contradict the label on just these rows, where it has no ``views`` of its own.
     """
 
     name: str
@@ -193,6 +200,8 @@ class CandidateResult:
     num_answers: int = field(default=0, metadata={"key": "told_by"})
     probability_best: float | None = None
     weight: float | None = None
+    contrasts: tuple[Contrast, ...] = ()
+    explained_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -362,6 +371,7 @@ class AuditRecord:
         labels_read: Split -> which labels were read.
         environment: Versions and machine.
         seconds: Time that the audit took.
+        conflicts: How bias-conflicting training rows differ from others of their label; see also ``contrasts``.
     """
 
     finding: Finding = field(metadata={"key": "evidence"})
@@ -377,6 +387,7 @@ class AuditRecord:
     labels_read: dict[str, list[str]]
     environment: dict[str, Any]
     seconds: float = 0.0
+    conflicts: tuple[Contrast, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,369 @@
+"""How rows that a correction takes for bias-conflicting differ from the bias-aligned rows of the same label.
+
+A correction is called by its views or its estimator, such as ``LC by XRM``. From that nobody can see what ERM gets
+wrong. Images of both sides, words, and conditions on columns show it, so that a person can name it: blond men were
+taken for not blond. All rows are training rows, whose labels are known; which of them conflict is estimated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property, partial
+from typing import Any, NamedTuple, TypeAlias
+
+import numpy as np
+import pandas as pd
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from logit_correction.data.image_files import read_picture
+from logit_correction.data.table import DataTable
+from logit_correction.pages.plots import encode_picture
+from logit_correction.shortcuts.heads import limit_to_one_thread
+from logit_correction.shortcuts.search import Search
+from logit_correction.shortcuts.summaries import Contrast, ContrastImage, ContrastRow
+from logit_correction.training.fit import Trainer
+from logit_correction.view_names import RICH, ViewName
+from logit_correction.views.tables import find_commonest_names, find_missing_values, is_numeric
+from logit_correction.views.texts import Words
+
+#: Labels that are shown: those of most bias-conflicting rows.
+MAX_LABELS = 6
+
+#: Images of a side, and most pixels along their longer side.
+MAX_IMAGES = 6
+IMAGE_SIDE = 128
+
+#: Families of views of fine detail, which is lost where an image is made small; and the side of the crop that shows it.
+FINE_FAMILIES = {"file", "spectrum", "stripes", "texture"}
+CROP_SIDE = 64
+
+#: Training rows whose words and columns are compared at most; rows at even distances stand for the others.
+MAX_ROWS = 10_000
+
+#: Words of each label, conditions of each label, and names of a column that a condition can name.
+MAX_WORDS = 4
+MAX_CONDITIONS = 2
+MAX_NAMES = 20
+
+#: Rows that a condition holds for, at least, and bias-conflicting rows of a label that are described.
+MIN_ROWS = 5
+
+#: Chance that words or conditions are shown of a label whose bias-conflicting rows were drawn at random.
+ERROR_LEVEL = 0.05
+
+#: Least difference between the shares of both sides that have a word or meet a condition.
+MIN_SHARE_DIFFERENCE = 0.1
+
+#: Least impurity, from 0 to 0.5, that a split must remove: of several conditions that say the same, the simpler.
+MIN_IMPURITY_REMOVED = 0.05
+
+#: Least area under the ROC curve by which a view is said to explain which rows conflict.
+MIN_EXPLAINING_AUC = 0.8
+
+#: From values of a column to their texts.
+ValueFormatter: TypeAlias = Callable[[NDArray[Any]], list[str]]
+
+#: Rows with columns row, label, attribute, conflicting and score, of all training rows in their order.
+ConflictFrame: TypeAlias = pd.DataFrame
+
+
+class Question(NamedTuple):
+    """Something that a condition can ask of a row: the number in a column, or whether it holds a name, or nothing.
+
+    Attributes:
+        column: The column.
+        values: (n,) float64, compared with a threshold: numbers, or 1 where the answer is yes.
+        answers: What follows the column in words where the answer is no and where it is yes; None of numbers.
+    """
+
+    column: str
+    values: NDArray[np.float64]
+    answers: tuple[str, str] | None = None
+
+
+def estimate_conflicts(trainer: Trainer) -> ConflictFrame | None:
+    """Return which training rows a trained method takes for bias-conflicting; None of one that corrects nothing.
+
+    Args:
+        trainer: The training loop, at its end.
+
+    Returns:
+        A line for each training row: ``row``, its number in the table; ``label`` and ``attribute``, by name;
+        ``conflicting``; and ``score``, the probability of that, from 0 to 1.
+    """
+    estimator = trainer.algorithm.attributes
+    if estimator is None or estimator.has_abstained:
+        return None
+    if estimator.is_static:
+        attribute = estimator.row_attribute.cpu()
+        posterior = estimator.row_posterior
+    else:
+        randomness = trainer.algorithm.randomness
+        posterior = trainer.predict("train", lambda batch: estimator(batch, 0.0, randomness).posterior)
+        attribute = posterior.argmax(dim=1)
+    table = trainer.table
+    rows = table.split["train"]
+    label = table.label[rows]
+    is_conflicting = estimator.correlation.is_minority(label, attribute)
+    score = is_conflicting.double()
+    if posterior is not None:
+        posterior = posterior.double().cpu()
+        of_conflicting = posterior * estimator.correlation.minority_groups()[label]
+        score = of_conflicting.sum(dim=1) / posterior.sum(dim=1).clamp_min(1e-12)
+    names = np.asarray(estimator.attribute_names or table.label_names, dtype=object)
+    return pd.DataFrame(
+        {
+            "row": rows.numpy(),
+            "label": np.asarray(table.label_names, dtype=object)[label.numpy()],
+            "attribute": names[attribute.numpy()],
+            "conflicting": is_conflicting.numpy(),
+            "score": score.numpy(),
+        }
+    )
+
+
+def find_explaining_views(search: Search, conflicts: ConflictFrame) -> tuple[str, ...]:
+    """Return the views whose probe contradicts the label on just the rows that conflict; none if no views do.
+
+    They name what an estimator without views, such as ``XRM``, has found.
+
+    Args:
+        search: The search in the training rows; its probes were not trained on the rows that they predict.
+        conflicts: From ``estimate_conflicts``.
+    """
+    from sklearn.metrics import roc_auc_score
+
+    is_conflicting = conflicts["conflicting"].to_numpy()[search.held_out.rows.numpy()]
+    if search.held_out.split != "train" or len(np.unique(is_conflicting)) < 2:
+        return ()
+    label = search.label.unsqueeze(1)
+    explaining = []
+    for evidence in search.rank_informative_views():
+        area = roc_auc_score(is_conflicting, -search.predictions[evidence.views].gather(1, label).squeeze(1))
+        if area >= MIN_EXPLAINING_AUC:  # a narrow view is what a person would name
+            explaining.append((evidence.breadth < RICH, area, evidence.views))
+    return max(explaining)[2] if explaining else ()
+
+
+class ConflictDescriber:
+    """Describes which training rows conflict, for several corrections of the same data."""
+
+    def __init__(self, table: DataTable) -> None:
+        """Store the data; words and columns are read when they are first needed."""
+        self._table = table
+        rows = table.split["train"]
+        self._sample = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MAX_ROWS)).astype(np.int64))
+        self._rows = rows[self._sample]
+
+    @cached_property
+    def _words(self) -> tuple[list[str], NDArray[np.bool_]]:
+        """The words of the sample, and which rows have them (n, F)."""
+        inputs = self._table.view_inputs("train").take(torch.from_numpy(self._sample))
+        view = Words()
+        view.fit(inputs)
+        return view.terms, view.features(inputs).numpy()[:, : len(view.terms)] > 0
+
+    @cached_property
+    def _questions(self) -> list[Question]:
+        rows = self._rows.numpy()
+        return [
+            question
+            for column, values in self._table.columns.items()
+            for question in _list_questions(
+                column, np.asarray(values)[rows], partial(self._table.format_column_values, column)
+            )
+        ]
+
+    def describe(self, conflicts: ConflictFrame, views: Sequence[str] = ()) -> tuple[Contrast, ...]:
+        """Return images of both sides, or what the bias-conflicting rows of each label have, and bias-aligned ones not.
+
+        Args:
+            conflicts: From ``estimate_conflicts``; rows whose ``conflicting`` is missing count on neither side.
+            views: That are corrected by; of fine ones, images are cropped.
+        """
+        if self._table.texts is None and not self._table.columns:
+            contrast = build_image_contrast(self._table, conflicts, views)
+            return (contrast,) if contrast else ()
+        rows: list[ContrastRow] = []
+        for label in conflicts.loc[conflicts["conflicting"].eq(True), "label"].value_counts().index[:MAX_LABELS]:
+            rows += self._describe_label(label, conflicts)
+        return (Contrast("conflicts", ", ".join(views), tuple(rows)),) if rows else ()
+
+    def _describe_label(self, label: str, conflicts: ConflictFrame) -> list[ContrastRow]:
+        """Return words or conditions that more of a label's rows of one side have than chance explains."""
+        sample = conflicts.iloc[self._sample]
+        is_used = (sample["label"].eq(label) & sample["conflicting"].notna()).to_numpy()
+        is_conflicting = sample["conflicting"].eq(True).to_numpy()[is_used]
+        if min(is_conflicting.sum(), (~is_conflicting).sum()) < MIN_ROWS:
+            return []
+        if self._table.texts is not None:
+            names, has_word = self._words
+            key = "term"
+            has_property = has_word[is_used]
+            num_tests = len(names)
+            max_rows = MAX_WORDS
+        else:
+            key = "value"
+            names, has_property, num_tests = self._find_conditions(is_used, is_conflicting)
+            max_rows = MAX_CONDITIONS
+        counts = has_property[is_conflicting].sum(axis=0)
+        other_counts = has_property[~is_conflicting].sum(axis=0)
+        sizes = (int(is_conflicting.sum()), int((~is_conflicting).sum()))
+        log_p_value = compute_log_p_value(counts, other_counts, *sizes)
+        shares = counts / sizes[0]
+        other_shares = other_counts / sizes[1]
+        is_shown = log_p_value < np.log(ERROR_LEVEL / max(1, num_tests))
+        is_shown &= np.abs(shares - other_shares) >= MIN_SHARE_DIFFERENCE
+        chosen = [number for number in np.argsort(log_p_value, kind="stable") if is_shown[number]][:max_rows]
+        looks_like = conflicts.loc[conflicts["conflicting"].eq(True) & conflicts["label"].eq(label), "attribute"]
+        return [
+            ContrastRow(
+                str(label),
+                **{key: names[number]},
+                rows=int(counts[number]),
+                other_rows=int(other_counts[number]),
+                share=float(shares[number]),
+                other_share=float(other_shares[number]),
+                looks_like=str(looks_like.mode()[0]),
+            )
+            for number in chosen
+        ]
+
+    def _find_conditions(
+        self, is_used: NDArray[np.bool_], is_conflicting: NDArray[np.bool_]
+    ) -> tuple[list[str], NDArray[np.bool_], int]:
+        """Return conditions that mostly bias-conflicting rows meet, which rows meet them (n, F), and of how many tried.
+
+        They are the leaves of a decision tree of depth two.
+        """
+        from sklearn.tree import DecisionTreeClassifier
+
+        questions = self._questions
+        features = np.stack([question.values[is_used] for question in questions], axis=1)
+        num_tests = sum(len(np.unique(values)) for values in features.T)
+        tree = DecisionTreeClassifier(
+            max_depth=2,
+            class_weight="balanced",
+            min_samples_leaf=MIN_ROWS,
+            ccp_alpha=MIN_IMPURITY_REMOVED,
+            random_state=0,
+        )
+        with limit_to_one_thread():
+            tree.fit(features, is_conflicting)
+        leaf = tree.apply(features)
+        conditions = []
+        met = []
+        for node in np.unique(leaf):
+            is_met = leaf == node
+            path = [int(step) for step in tree.decision_path(features[is_met][:1]).indices if step != node]
+            if path and is_conflicting[is_met].mean() > is_conflicting.mean():
+                steps = {}
+                for step in path:
+                    question = questions[tree.tree_.feature[step]]
+                    is_yes = bool(question.values[is_used][is_met][0] > tree.tree_.threshold[step])
+                    steps[question.column, is_yes, question.answers] = self._format_step(
+                        question, float(tree.tree_.threshold[step]), is_yes
+                    )
+                conditions.append(" and ".join(steps.values()))  # of two bounds to one side the later is the narrower
+                met.append(is_met)
+        return conditions, np.stack(met, axis=1) if met else np.zeros((len(leaf), 0), dtype=bool), num_tests
+
+    def _format_step(self, question: Question, threshold: float, is_yes: bool) -> str:
+        if question.answers is not None:
+            return f"{question.column} {question.answers[is_yes]}"
+        below = question.values[question.values <= threshold].max(keepdims=True)
+        bound = self._table.format_column_values(question.column, below)[0]
+        return f"{question.column} {'>' if is_yes else '≤'} {bound}"
+
+
+def compute_log_p_value(
+    counts: NDArray[Any], other_counts: NDArray[Any], num_rows: int, num_other_rows: int
+) -> NDArray[np.float64]:
+    """Return the logarithm of the chance (F,) that rows drawn at random differ so far in how many have a property.
+
+    Fisher's exact test, of the side to which they differ.
+
+    Args:
+        counts: (F,) rows of one side that have each property.
+        other_counts: (F,) rows of the other side that have it.
+        num_rows: Rows of the side.
+        num_other_rows: Rows of the other side.
+
+    >>> compute_log_p_value(np.array([3]), np.array([0]), 3, 3).round(3)  # one of 20 ways to draw 3 of 6
+    array([-2.996])
+    """
+    from scipy.stats import hypergeom
+
+    total = counts + other_counts
+    num_all_rows = num_rows + num_other_rows
+    above = hypergeom.logsf(counts - 1, num_all_rows, total, num_rows)
+    below = hypergeom.logcdf(counts, num_all_rows, total, num_rows)
+    return np.asarray(np.minimum(above, below))
+
+
+def _list_questions(column: str, values: NDArray[Any], format_values: ValueFormatter) -> list[Question]:
+    """Return what a condition can ask of a column: its numbers, or its commonest names; and whether it is empty."""
+    is_missing = find_missing_values(values)
+    questions = []
+    if is_missing.any():
+        questions.append(Question(column, is_missing.astype(np.float64), ("has a value", "is empty")))
+    present = values[~is_missing]
+    distinct = np.unique(present)
+    if len(distinct) == 2:  # one question is enough, and its answers name both values
+        no, yes = format_values(distinct)
+        return [*questions, Question(column, (values == distinct[1]).astype(np.float64), (f"= {no}", f"= {yes}"))]
+    if is_numeric(values):
+        numbers = values.astype(np.float64)
+        typical = np.median(numbers[~is_missing]) if len(present) else 0.0
+        return [*questions, Question(column, np.where(is_missing, typical, numbers))]
+    return questions + [
+        Question(column, (values == name).astype(np.float64), (f"≠ {name}", f"= {name}"))
+        for name in find_commonest_names(present, MAX_NAMES)
+    ]
+
+
+def build_image_contrast(table: DataTable, conflicts: ConflictFrame, views: Sequence[str]) -> Contrast | None:
+    """Return bias-aligned and bias-conflicting images of each label, those of the clearest score first.
+
+    Of views of fine detail they are the middle of the image files.
+
+    Args:
+        table: The data.
+        conflicts: Rows with their estimates, see ``estimate_conflicts``.
+        views: That are corrected by.
+    """
+    names = [ViewName.parse(view) for view in views]
+    crop = CROP_SIDE if any(name.family in FINE_FAMILIES for name in names) else None
+    cells = () if crop else tuple(name.member for name in names if name.family == "places")
+    rows = []
+    for label in conflicts.loc[conflicts["conflicting"].eq(True), "label"].value_counts().index[:MAX_LABELS]:
+        of_label = conflicts[conflicts["label"] == label]
+        images: dict[str, Any] = {}
+        counts = []
+        for kind, is_conflicting in (("agree", False), ("conflict", True)):
+            members = of_label[of_label["conflicting"].eq(is_conflicting)]
+            counts.append(len(members))
+            members = members.sort_values("score", ascending=not is_conflicting, kind="stable")[:MAX_IMAGES]
+            numbers = members["row"].tolist()
+            pixels = table.inputs.images(torch.tensor(numbers, dtype=torch.long))
+            if pixels is None:
+                return None
+            images[kind] = tuple(
+                ContrastImage(_encode_image(table, number, image, crop), looks_like)
+                for number, image, looks_like in zip(numbers, pixels, members["attribute"].astype(str), strict=True)
+            )
+        looks_like = of_label.loc[of_label["conflicting"].eq(True), "attribute"].mode()[0]
+        rows.append(ContrastRow(str(label), rows=counts[1], other_rows=counts[0], looks_like=str(looks_like), **images))
+    return Contrast("images", ", ".join(views), tuple(rows), cells, crop) if rows else None
+
+
+def _encode_image(table: DataTable, row: int, image: Tensor, crop: int | None) -> str:
+    """Return an image (C, H, W) as a data URI, with a crop the middle of its file where it has one."""
+    if crop is not None and table.files is not None:
+        image = torch.from_numpy(read_picture(table.files[row], None, ranges=table.preparation.get("ranges")).pixels)
+    if crop is not None:
+        top, left = (max(0, (length - crop) // 2) for length in image.shape[1:])
+        image = image[:, top : top + crop, left : left + crop]
+    return encode_picture(image.cpu().numpy(), IMAGE_SIDE)
