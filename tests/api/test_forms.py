@@ -479,3 +479,132 @@ def test_a_word_that_yaml_takes_for_something_else_is_to_be_quoted(
     assert run_command("train", "--config", "c.yaml", "--out", "q").status == 0  # where yes and no are meant
     Path("c.yaml").write_text(start + "label: 'no'" + end.replace("epochs: 1", "epochs: 010"))
     assert "--epochs is 010, which YAML takes for 8" in run_command("train", "--config", "c.yaml", "--out", "p").err
+
+
+LIKE_TRAINING: dict[str, Callable[[np.ndarray], Any]] = {
+    "zoned times": lambda ward: pd.Categorical([pd.Timestamp(2024, one, 1, tz="Europe/Paris") for one in ward]),
+    "spans": lambda ward: pd.Categorical(pd.to_timedelta(ward, unit="D")),
+    "truth values and a gap": lambda ward: pd.Categorical([None if one == 2 else one in (1, 3, 5, 8) for one in ward]),
+    "decimals": lambda ward: pd.Categorical([Decimal(f"{one}.50") for one in ward]),
+}
+
+
+@pytest.mark.parametrize("form", LIKE_TRAINING)
+def test_categories_of_any_values_are_the_same_in_new_rows(form: str, folder: Path, recwarn: Any) -> None:
+    frame, ward = wards()
+    frame["ward"] = LIKE_TRAINING[form](ward)
+    run = train(from_table(frame, label="y", folder=folder), **SHORT, epochs=1, page=False)
+    frame.to_parquet("t.parquet")
+    given = run.predict_proba(frame)
+    if form != "spans":  # which Parquet takes for numbers
+        np.testing.assert_array_equal(given, run.predict_proba(Path("t.parquet")))
+    assert not any("was not trained on" in str(warning.message) for warning in recwarn)
+
+
+@pytest.mark.parametrize("holder", [pd.Series, lambda values: values])
+def test_a_category_in_a_mapping_of_columns_is_a_category(holder: Any, folder: Path) -> None:
+    frame, ward = wards()
+    columns = {"z": frame["z"], "y": frame["y"][::-1][::-1], "ward": holder(pd.Categorical(ward))}
+    run = train(from_table(columns, label="y", folder=folder), **SHORT, epochs=1, page=False)
+    kinds = {column["name"]: column["kind"] for column in run.report.to_dict()["data"]["preparation"]["columns"]}
+    assert kinds == {"ward": "names", "z": "numbers"}
+
+
+@pytest.mark.parametrize("written", [("TRUE", "FALSE"), ("true", "false"), ("1", "0"), ("1.0", "0.0")])
+def test_truth_values_are_the_same_however_a_program_writes_them(
+    written: tuple[str, str], run_command: CommandRunner
+) -> None:
+    frame, _ = wards()
+    truth = frame["y"] == "ill"
+    frame = frame.assign(flag=truth, y=truth)
+    frame.to_parquet("t.parquet")
+    fit(run_command, "t.parquet", epochs=1)
+    frame.assign(flag=np.where(truth, *written), y=np.where(truth, *written)).to_csv("n.csv", index=False)
+    answers = [run_command("evaluate", "r", "--on", name, "--json") for name in ("t.parquet", "n.csv")]
+    assert answers[0].out == answers[1].out and not answers[1].err
+
+
+def test_splits_are_numbers_in_any_form_but_no_truth_values(run_command: CommandRunner) -> None:
+    frame, ward = wards()
+    words = ("preview", "--data", "t.csv", "--data.label", "y", "--data.split", "s")
+    frame.assign(s=(ward % 3).astype(float)).to_csv("t.csv", index=False)
+    assert "Table: 80 train, 80 valid, 80 test rows" in run_command(*words).err
+    frame.assign(s=ward > 6).to_csv("t.csv", index=False)
+    assert "'True' is not one of train, valid, test and new" in run_command(*words).err
+
+
+@pytest.mark.parametrize("trained", ["month", "day"])
+def test_later_dates_that_show_the_other_order_are_all_bad_rows(trained: str, run_command: CommandRunner) -> None:
+    other = {"month": "day", "day": "month"}[trained]
+    dated([time.strftime(ORDERS[trained]) for time in YEAR]).to_csv("t.csv", index=False)
+    fit(run_command, "t.csv", epochs=1)
+    days = pd.date_range("2024-02-01", periods=28)  # half of them are dates in both orders
+    dated([time.strftime(ORDERS[other]) for time in days]).to_csv("n.csv", index=False)
+    answer = run_command("predict", "r", "n.csv", "--out", "a.csv")
+    assert answer.status == 2 and f"{trained} first in training" in answer.err, answer.err
+    answer = run_command("evaluate", "r", "--on", "n.csv")
+    assert answer.status == 2 and "28 rows are bad" in answer.err and "write 2024-12-31" in answer.err
+    dated([f"{time:%Y-%m-%d}" for time in days]).to_csv("n.csv", index=False)
+    assert run_command("evaluate", "r", "--on", "n.csv").status == 0
+
+
+@pytest.mark.parametrize("form", ["%d.%m.%Y %H:%M Uhr", "%d.%m.%Y %H.%M", "%m/%d/%Y 24:00"])
+def test_dates_with_a_time_in_another_form_are_told_what_to_write(form: str, run_command: CommandRunner) -> None:
+    dated([time.strftime(form) for time in YEAR]).to_csv("t.csv", index=False)
+    answer = run_command("preview", "--data", "t.csv", "--data.label", "y")
+    assert "looks like a date: write its time as 14:30" in answer.err and "dayfirst" not in answer.err
+
+
+def test_zones_in_some_times_of_a_frame_are_told(folder: Path) -> None:
+    times = [time.tz_localize("Asia/Tokyo") if row % 4 else time for row, time in enumerate(YEAR)]
+    frame = dated([*map(str, YEAR)]).assign(d=pd.Series(times, dtype=object))
+    run = train(from_table(frame, label="y", folder=folder), **SHORT, epochs=1, page=False)
+    assert any("count as UTC: 'd' in 135 of 180 rows" in note for note in run.report.warnings)
+
+
+ENCODINGS = ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-32", "latin-1"]
+
+
+@pytest.mark.parametrize("trained", ["utf-8", "utf-16", "latin-1"])
+@pytest.mark.parametrize("later", ENCODINGS)
+@pytest.mark.parametrize("zipped", [False, True])
+def test_encodings_are_read_or_told_with_what_the_command_takes(
+    trained: str, later: str, zipped: bool, run_command: CommandRunner
+) -> None:
+    frame, ward = wards()
+    frame["place"] = np.where(ward > 6, "Köln", "Zürich")
+    frame.to_csv("t.csv", index=False, encoding=trained)
+    given = ("--data.encoding", trained) if trained == "latin-1" else ()
+    fit(run_command, "t.csv", "--data.text", "place", *given, epochs=1)
+    new = "n.csv.gz" if zipped else "n.csv"
+    frame.to_csv(new, index=False, encoding=later)
+    answers = [run_command("evaluate", "r", "--on", name, "--json") for name in ("t.csv", new)]
+    refused = later == "utf-16-le" or (later == "latin-1" and trained != "latin-1")
+    assert answers[0].status == 0
+    for answer in (answers[1], run_command("predict", "r", new, "--out", "a.csv")):
+        assert answer.status == (2 if refused else 0), answer.err
+        assert "--data." not in answer.err and (refused or answer.err == "")
+    assert refused or answers[1].out == answers[0].out
+
+
+def test_rows_counted_as_unknown_are_none_that_are_bad(run_command: CommandRunner) -> None:
+    frame, ward = wards()
+    frame.assign(ward=[f"w{one}" for one in ward]).to_csv("t.csv", index=False)
+    fit(run_command, "t.csv", epochs=1)
+    lines = Path("t.csv").read_text().splitlines()
+    Path("n.csv").write_text("\n".join([*lines[:30], lines[0], *lines[30:]]) + "\n")
+    answer = run_command("predict", "r", "n.csv", "--out", "a.csv")
+    assert "line 31: holds the names" in answer.err and "was not trained on" not in answer.err
+
+
+@pytest.mark.parametrize("end", ["\r", "\r\n", "\n"])
+@pytest.mark.parametrize("closed", [12, 25])
+def test_a_quote_that_takes_in_other_rows_is_told_whatever_ends_lines(
+    end: str, closed: int, run_command: CommandRunner
+) -> None:
+    lines = ["n,y,t", *(",".join(line.split(",")[::-1]) for line in reviews(80))]
+    lines[9] = lines[9].replace("kind", '"kind').replace("rude", '"rude')
+    lines[closed - 1] += '"'
+    Path("t.csv").write_bytes((end.join(lines) + end).encode())
+    answer = run_command("preview", "--data", "t.csv", "--data.label", "y", "--data.text", "t")
+    assert answer.status == 2 and f"takes in lines 10 to {closed}" in answer.err, answer.err

@@ -125,7 +125,7 @@ def _read_splits(rows: Rows, errors: RowErrors) -> list[str | None] | None:
     if rows.split is None:
         return None
     aliases = SPLIT_ALIASES | SPLIT_NUMBERS
-    splits = [aliases.get((name or "").strip().lower()) for name in rows.split]
+    splits = [aliases.get((name or "").strip().lower().removesuffix(".0")) for name in rows.split]
     for row, name in enumerate(rows.split):
         if name is None:
             errors.add(row, "has no split")

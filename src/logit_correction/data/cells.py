@@ -28,6 +28,9 @@ GAPS = ("", "?", "na", "n/a", "nan", "nat", "none", "null")
 #: A number; names that are numbers are compared by value.
 NUMBER = re.compile(r"[+-]?\d{1,40}(?:\.\d{0,40})?(?:[eE][+-]?\d{1,3})?", re.ASCII)
 
+#: Numbers that truth values stand for; a spreadsheet writes them in capitals.
+TRUTH_VALUES = {"true": Decimal(1), "false": Decimal(0)}
+
 #: Columns that an error message lists.
 MAX_NAMES_SHOWN = 20
 
@@ -89,12 +92,17 @@ def infer_label_kind(values: Any) -> str:
 
 
 def group_by_number(names: Iterable[str]) -> dict[Decimal, list[str]]:
-    """Return names that are numbers by their value: 1.0 and 01 are one number."""
+    """Return names that are numbers by their value: 1.0, 01 and TRUE are one number."""
     by_value: dict[Decimal, list[str]] = {}
     for name in names:
-        if NUMBER.fullmatch(name):
-            by_value.setdefault(Decimal(name), []).append(name)
+        value = _parse_name(name)
+        if value is not None:
+            by_value.setdefault(value, []).append(name)
     return by_value
+
+
+def _parse_name(name: str) -> Decimal | None:
+    return Decimal(name) if NUMBER.fullmatch(name) else TRUTH_VALUES.get(name.lower())
 
 
 def match_names(names: Iterable[str | None], known_names: Sequence[str]) -> dict[str | None, str]:
@@ -111,7 +119,8 @@ def match_names(names: Iterable[str | None], known_names: Sequence[str]) -> dict
     by_value = group_by_number(known_names) if unknown else {}
     matches: dict[str | None, str] = {}
     for name in sorted(unknown):
-        same = by_value.get(Decimal(name), []) if NUMBER.fullmatch(name) else []
+        value = _parse_name(name)
+        same = by_value.get(value, []) if value is not None else []
         if len(same) == 1:
             matches[name] = same[0]
     return matches
@@ -121,7 +130,12 @@ def convert_to_storable(values: pd.Series[Any]) -> pd.Series[Any]:
     """Return a column as a Parquet file would return it: dense, and texts instead of values that no file can hold."""
     dtype = values.dtype
     if isinstance(dtype, pd.CategoricalDtype):
-        categories = convert_to_storable(pd.Series(values.cat.categories))
+        categories = pd.Series(values.cat.categories)
+        if isinstance(categories.dtype, pd.DatetimeTZDtype):
+            categories = categories.dt.tz_convert("UTC")  # as Parquet returns them
+        if categories.dtype.kind in "mM":  # Arrow would write times, zones and spans in another way
+            categories = pd.Series(convert_series_to_texts(categories), dtype=object)
+        categories = convert_to_storable(categories)
         return pd.Series(categories.astype(object).reindex(values.cat.codes).to_numpy(), values.index, "category")
     if isinstance(dtype, pd.SparseDtype):
         return values.astype(dtype.subtype)
@@ -135,11 +149,17 @@ def convert_to_storable(values: pd.Series[Any]) -> pd.Series[Any]:
         return values
     with suppress(pyarrow.ArrowException, ValueError, TypeError, OverflowError):  # values of several kinds
         array: Any = pyarrow.array(values, from_pandas=True)
-        # Where the first values are dates, Arrow takes the hour off the times after them.
-        is_cut = pyarrow.types.is_date(array.type) and values.dropna().map(type).nunique() > 1
+        # Where the first values are dates, Arrow takes the hour off the times after them. It gives all times one zone.
+        get_kind = _has_zone if pyarrow.types.is_timestamp(array.type) else type
+        is_time = dtype == np.dtype(object) and pyarrow.types.is_temporal(array.type)
+        is_cut = is_time and values.dropna().map(get_kind).nunique() > 1
         if not is_cut and not isinstance(array, pyarrow.ExtensionArray):
             return array.to_pandas(integer_object_nulls=True, maps_as_pydicts="lossy").set_axis(values.index)
     return pd.Series(convert_series_to_texts(values, as_written=True), values.index, object)
+
+
+def _has_zone(time: Any) -> bool:
+    return getattr(time, "tzinfo", None) is not None
 
 
 def normalize_column_names(frame: pd.DataFrame, source_name: str) -> pd.DataFrame:

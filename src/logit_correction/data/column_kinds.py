@@ -168,7 +168,7 @@ def infer_column_kind(values: pd.Series[Any], number_format: NumberFormat = Numb
     for pattern, doubt in MISREAD.items():
         if texts and sum(re.match(pattern, text) is not None for text in texts) >= MOST * len(texts):
             doubt = doubt.format(
-                remedy=describe_date_remedy(written_order),
+                remedy=describe_date_remedy(written_order, number_format.choose_date_order(written_order)),
                 decimal=format_option("data.decimal"),
                 thousands=format_option("data.thousands"),
             )
@@ -207,7 +207,7 @@ def parse_column(
         if np.isfinite(numbers[row]):
             fault = f"is more than {LARGEST:.1e} (give it in another unit, or leave it out of the features)"
         elif kind.name == "dates" and YEAR_LAST.match(text or ""):
-            fault = "is not a date with day and month in the order of the column"
+            fault = "is not a date with day and month in the order of the column (write 2024-12-31)"
         elif kind.name == "numbers" and may_miss:
             as_missing = format_option("data.numbers", values.name)
             fault += f" (missing by {as_missing}, all names by {format_option('data.categorical', values.name)})"

@@ -117,9 +117,16 @@ def infer_date_order(texts: Sequence[str]) -> DateOrder:
     return "month" if month_first >= MOST * (day_first + month_first) else "both"
 
 
-def describe_date_remedy(order: DateOrder) -> str:
-    """Return what to do about dates that could not be read, by what stands first in them."""
-    return DATE_REMEDIES[order].format(dayfirst=format_option("data.dayfirst"))
+def describe_date_remedy(written_order: DateOrder, order: DateOrder) -> str:
+    """Return what to do about dates that could not be read.
+
+    Args:
+        written_order: What stands first in them.
+        order: In what order they were read.
+    """
+    if written_order == order and order in ("day", "month"):
+        return "write its time as 14:30"
+    return DATE_REMEDIES[written_order].format(dayfirst=format_option("data.dayfirst"))
 
 
 def describe_dates(texts: Sequence[str], days: NDArray[np.float64], order: DateOrder) -> dict[str, str]:

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from logit_correction.data.cells import check_required_columns, match_names
+from logit_correction.data.cells import check_required_columns, convert_series_to_texts, match_names
 from logit_correction.data.column_kinds import (
     MIN_ROWS_PER_NAME,
     NAMES,
@@ -27,7 +27,7 @@ from logit_correction.data.column_kinds import (
     list_present_texts,
     parse_column,
 )
-from logit_correction.data.dates import describe_dates
+from logit_correction.data.dates import YEAR_LAST, DateOrder, describe_dates, infer_date_order
 from logit_correction.data.reader import FittedInputs, Reader, compute_mean_and_std
 from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.stores import ArrayStore
@@ -241,16 +241,29 @@ class ColumnReader(Reader):
         for name, column in zip(fitted_names, self.fitted_columns, strict=True):
             order = column.get("order", "day" if self.number_format.dayfirst else "")
             kind = ColumnKind(column["kind"], order=order)
+            if kind.name == "dates" and frame[name].dtype.kind not in "iufbMm":
+                _check_date_order(frame[name], order, rows.errors)
             values = parse_column(frame[name], kind, rows.errors, "gaps" in column, name in self.numbers)
             if kind.name == NAMES:
                 matches = match_names(values, column["categories"])
                 values = np.asarray([matches.get(value, value) for value in values], dtype=object)
-                unknown = values[~pd.Index(values).isin(column["categories"])]
+                unknown = values[rows.errors.is_good.numpy() & ~pd.Index(values).isin(column["categories"])]
                 if len(unknown):
                     fact = f"column {name!r} holds names that the model was not trained on"
                     rows.errors.add_remark(fact, "they count as none of the names", len(unknown), repr(min(unknown)))
             columns[name] = kind, values
         return columns
+
+
+def _check_date_order(values: pd.Series[Any], order: DateOrder, errors: RowErrors) -> None:
+    """Note all dates of a new column as bad if some of them show that it has another order than that of training."""
+    texts = convert_series_to_texts(values)
+    if {order, infer_date_order([text for text in texts if text])} != {"day", "month"}:
+        return
+    for row, text in enumerate(texts):
+        if YEAR_LAST.match(text or ""):
+            fault = f"has dates with the {order} first in training, and here in another order (write 2024-12-31)"
+            errors.add(row, f"column {values.name!r} {fault}")
 
 
 class ColumnEncoder(nn.Module):

@@ -108,7 +108,7 @@ def read_exif_orientation(file: Image.Image) -> int:
 def ignore_image_warnings() -> Iterator[None]:
     """Silence Pillow's warnings of EXIF that it cannot read, and of large images; they do not name the file."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Corrupt EXIF data", UserWarning)
+        warnings.filterwarnings("ignore", category=UserWarning, module=r"PIL\.")
         warnings.simplefilter("ignore", Image.DecompressionBombWarning)
         yield
 

@@ -14,7 +14,7 @@ from logit_correction.data.image_files import IMAGE_SUFFIXES
 from logit_correction.data.rows import Rows
 from logit_correction.data.splits import NEW, SPLIT_ALIASES
 from logit_correction.errors import InputError
-from logit_correction.formatting import format_first
+from logit_correction.formatting import format_first, format_row_count
 from logit_correction.paths import is_within
 from logit_correction.unicode_text import escape_undecodable, normalize_text
 
@@ -24,7 +24,13 @@ JUNK = (
     "__pycache__",
     "$recycle.bin",
     "#recycle",
+    "#snapshot",
+    "~snapshot",
     "recycler",
+    "recycled",
+    "lost.dir",
+    "network trash folder",
+    "temporary items",
     "system volume information",
     "lost+found",
     "thumbs.db",
@@ -47,6 +53,12 @@ def is_image_name(path: Path | str) -> bool:
 def list_visible_folders(folder: Path) -> list[Path]:
     """Return the folders in a folder, in order, without hidden ones."""
     return sorted(path for path in folder.iterdir() if not is_hidden_name(path.name) and path.is_dir())
+
+
+def list_own_images(folder: Path) -> list[Path]:
+    """Return the images in a folder itself, in order, without hidden ones."""
+    visible = [path for path in sorted(folder.iterdir()) if not is_hidden_name(path.name)]
+    return [path for path in visible if is_image_name(path) and path.is_file()]
 
 
 def list_visible_files(folder: Path, found_hidden_paths: list[Path] | None = None) -> list[Path]:
@@ -91,10 +103,6 @@ def find_label_folders(root: Path) -> dict[Path, str | None]:
     Raises:
         InputError: If folders of labels seem to hold those of other labels.
     """
-    visible = [path for path in root.iterdir() if not is_hidden_name(path.name)]
-    broken = next((path for path in visible if path.is_symlink() and not path.exists()), None)
-    if broken is not None:
-        raise InputError(f"{broken} is a link to nothing: remove it, or put a folder of images there")
     folders = list_visible_folders(root)
     splits = {folder: SPLIT_ALIASES.get(folder.name.strip().lower()) for folder in folders}
     has_images = {
@@ -128,9 +136,14 @@ def find_images(root: Path, folders: Mapping[Path, str | None]) -> tuple[Rows, l
         that lead nowhere or leave ``root``; and notes for the user.
     """
     hidden: list[Path] = []
-    for parent in {root, *(folder.parent for folder in folders)} - {*folders}:
-        hidden += find_hidden_paths(parent, [path.name for path in parent.iterdir() if path.is_dir()], [])
+    loose = []
     folder_of_file: dict[Path, Path] = {}
+    for parent in sorted({root, *(folder.parent for folder in folders if folder != root)} - {*folders}):
+        paths = sorted(parent.iterdir())
+        hidden += find_hidden_paths(parent, [path.name for path in paths if path.is_dir()], [])
+        loose += list_own_images(parent)
+        lost = [path for path in paths if not path.exists() and not is_hidden_name(path.name)]
+        folder_of_file |= dict.fromkeys(lost, parent)  # links, perhaps to a folder that was moved
     other = []
     notes = []
     suffixes = ", ".join(IMAGE_SUFFIXES)
@@ -145,6 +158,10 @@ def find_images(root: Path, folders: Mapping[Path, str | None]) -> tuple[Rows, l
             notes.append(f"{escape_undecodable(folder)} holds no image ({suffixes})")
     if not folder_of_file:
         raise InputError(f"{root} holds no images ({suffixes})")
+    if loose:
+        names = [escape_undecodable(path.relative_to(root)) for path in loose]
+        count = format_row_count(len(loose))
+        notes.append(f"{count} beside the folders of labels, hence without a label: {format_first(names)}")
     if hidden:
         names = [escape_undecodable(path.relative_to(root)) for path in sorted(hidden)]
         notes.append(f"what computers put into folders is not read: {format_first(names, separator='; ')}")
@@ -159,8 +176,8 @@ def find_images(root: Path, folders: Mapping[Path, str | None]) -> tuple[Rows, l
         range(len(folder_of_file)),
         folder=root,
         files=list(folder_of_file),
-        label=[labels[folder] for folder in folder_of_file.values()],  # None in the folder of a split itself
-        split=[folders[folder] for folder in folder_of_file.values()] if any(folders.values()) else None,
+        label=[labels.get(folder) for folder in folder_of_file.values()],  # None in the folder of a split itself
+        split=[folders.get(folder) for folder in folder_of_file.values()] if any(folders.values()) else None,
     )
     base = os.path.realpath(root)
     outside = {parent for parent in {path.parent for path in folder_of_file} if not is_within(parent, base)}

@@ -6,9 +6,10 @@ import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
+import pandas as pd
 from numpy.typing import NDArray
 from torch import Tensor
 
@@ -25,14 +26,11 @@ from logit_correction.data.image_folders import find_images, find_label_folders,
 from logit_correction.data.images import ImageReader
 from logit_correction.data.labels import find_name_positions
 from logit_correction.data.rows import RowErrors, Rows
-from logit_correction.data.table_files import is_table_file, read_frame
+from logit_correction.data.table_files import is_table_file, is_utf8_csv, read_frame
 from logit_correction.errors import InputError, InputWarning
 from logit_correction.formatting import format_reason
 from logit_correction.types import to_numpy
 from logit_correction.unicode_text import normalize_text
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 #: Labels or attributes of n rows, or the column of a data frame that holds them.
 RowValues: TypeAlias = "str | Sequence[Any] | NDArray[Any] | Tensor | pd.Series"
@@ -48,7 +46,7 @@ def iterate_rows(
             names of files, of mappings or of numbers; or a ``Path`` or several: image files, folders, CSV and Parquet.
         texts: Whether a str is a text, rather than the name of a file.
         labelled: Whether a folder holds a folder of images for each label.
-        encoding: Encoding of CSV files.
+        encoding: Encoding of CSV files that are not in UTF-8.
     """
     if isinstance(inputs, Path):
         inputs = [inputs]
@@ -88,8 +86,6 @@ def convert_to_frame(table: Any) -> pd.DataFrame | None:
 
     An index that has a name becomes a column.
     """
-    import pandas as pd
-
     if isinstance(table, pd.DataFrame):
         frame = table.reset_index(drop=not any(table.index.names), allow_duplicates=True)
         frame = normalize_column_names(frame, "the table")
@@ -99,7 +95,7 @@ def convert_to_frame(table: Any) -> pd.DataFrame | None:
     try:
         if isinstance(table, Mapping) and not hasattr(table, "shape"):
             columns = {name: to_numpy(value) if isinstance(value, Tensor) else value for name, value in table.items()}
-            return convert_to_frame(pd.DataFrame({name: list(values) for name, values in columns.items()}))
+            return convert_to_frame(pd.DataFrame({name: _drop_index(values) for name, values in columns.items()}))
         if isinstance(table, Sequence) and table and all(isinstance(row, Mapping) for row in table):
             return convert_to_frame(pd.DataFrame(table, dtype=object))  # a gap next to a 3 does not make it 3.0
     except (TypeError, ValueError) as error:
@@ -107,6 +103,12 @@ def convert_to_frame(table: Any) -> pd.DataFrame | None:
             f"the inputs cannot be read as a table ({format_reason(error)}): give a list of rows"
         ) from error
     return None
+
+
+def _drop_index(values: Iterable[Any]) -> Any:
+    """Return values as pandas aligns them by their place alone; of categories, also as such."""
+    array = getattr(values, "array", values)
+    return array if isinstance(array, pd.Categorical) else list(values)
 
 
 def _iterate_paths(paths: Sequence[Path], labelled: bool, tables: bool, encoding: str | None) -> Iterator[Rows]:
@@ -125,7 +127,7 @@ def _iterate_paths(paths: Sequence[Path], labelled: bool, tables: bool, encoding
             if files:
                 yield Rows("images", range(len(files)), files=files)
                 files = []
-            frame = read_frame(path, encoding)
+            frame = read_frame(path, None if encoding and is_utf8_csv(path) else encoding)
             yield Rows(str(path), frame.index, frame, path.parent)
         else:
             files.append(path)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
@@ -29,7 +30,7 @@ from logit_correction.data.cells import (
 )
 from logit_correction.data.column_kinds import NumberFormat
 from logit_correction.data.features import ColumnReader
-from logit_correction.data.image_folders import find_images, find_label_folders
+from logit_correction.data.image_folders import HIDDEN_PREFIXES, find_images, find_label_folders
 from logit_correction.data.images import ImageReader
 from logit_correction.data.new_rows import convert_to_frame, iterate_rows
 from logit_correction.data.reader import convert_to_channels_first
@@ -37,7 +38,7 @@ from logit_correction.data.rows import Rows
 from logit_correction.data.source import DataSource
 from logit_correction.data.splits import Splitting
 from logit_correction.data.table import DataTable
-from logit_correction.data.table_files import read_frame
+from logit_correction.data.table_files import SAVE_AS_UTF8, read_frame
 from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_option, format_reason
@@ -83,8 +84,8 @@ class ImageFolder(DataSource):
             content = ", ".join(escape_undecodable(path.relative_to(self.root)) for path in paths)
             raise InputError(
                 f"{self.root} must hold a folder of images for each of at least two labels, or such folders in train, "
-                f"valid and test; it holds {content or 'nothing'}: give the folder above it, or a table of images "
-                "itself"
+                f"valid and test (none whose name begins with {' or '.join(HIDDEN_PREFIXES)}); it holds "
+                f"{content or 'nothing'}: give the folder above it, or a table of images itself"
             )
         rows, notes = find_images(self.root, folders)
         return build_table(
@@ -156,7 +157,7 @@ class Table(DataSource):
             augment: Random changes of training images: none, crop-flip (small images), resized-crop-flip.
             decimal: What numbers have before their fraction; of a CSV separated by semicolons a comma, else a point.
             thousands: What numbers have between thousands.
-            encoding: Encoding of a CSV, such as latin-1; by default UTF-8.
+            encoding: Encoding of a CSV, such as latin-1; by default that of its byte order mark, or UTF-8.
             dayfirst: Whether dates such as 08/11/2024 begin with the day, true, or the month, false. By default each
                 column tells by dates that fit one order alone; where both fit all rows you are asked.
             **splitting: Those of ``Splitting``.
@@ -188,7 +189,7 @@ class Table(DataSource):
     def _check_columns_chosen(self, text: str | None, path: str | None, features: Sequence[str]) -> None:
         """Raise ``InputError`` unless there is a label and one kind of inputs, without the label."""
         if self.label is None or sum(map(bool, (text, path, features))) != 1:
-            columns = ", ".join(list(read_frame(self.file, self.encoding).columns)[:MAX_LISTED_COLUMNS])
+            columns = ", ".join(list(self._read_frame().columns)[:MAX_LISTED_COLUMNS])
             raise InputError(
                 f"give {format_option('data.label')} and one of {format_option('data.text')}, "
                 f"{format_option('data.path')} (images) and {format_option('data.features')} (numbers, dates and "
@@ -197,10 +198,15 @@ class Table(DataSource):
         if self.label in (text, path, *features):
             raise InputError(f"the label {self.label!r} would be its own input: leave it out of the inputs")
 
+    def _read_frame(self) -> pd.DataFrame:
+        other_encoding = format_option("data.encoding", "latin-1")
+        remedy = f"{SAVE_AS_UTF8}; one of Excel in another encoding is read by {other_encoding}"
+        return read_frame(self.file, self.encoding, remedy)
+
     def build(self) -> DataTable:
         is_from_python = is_cached_file(self.file, "call from_table again")
         place = "the table given in Python" if is_from_python else str(self.file)
-        frame = read_frame(self.file, self.encoding)
+        frame = self._read_frame()
         notes = []
         if frame.columns[0] == self.UNNAMED and self.UNNAMED not in self.chosen_columns:
             frame = frame.drop(columns=self.UNNAMED)

@@ -8,10 +8,12 @@ of a file because files were joined.
 from __future__ import annotations
 
 import base64
+import codecs
 import csv
 import gzip
 import re
 import warnings
+import zlib
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -24,13 +26,25 @@ from pyarrow import parquet
 
 from logit_correction.data.cells import NUMBER, is_missing_cell, normalize_column_names
 from logit_correction.errors import InputError
-from logit_correction.formatting import format_option, format_reason
+from logit_correction.formatting import format_reason
 from logit_correction.unicode_text import normalize_text
 
 PARQUET = (".parquet", ".pq")
 
 #: Files that people take for tables and that are not read.
-OTHER_TABLES = (".xlsx", ".xls", ".ods", ".json", ".jsonl")
+OTHER_TABLES = (".xlsx", ".xls", ".ods", ".json", ".jsonl", ".zip", ".bz2", ".xz", ".zst")
+
+#: First bytes of a CSV -> its encoding. The mark of UTF-32 begins with that of UTF-16.
+BYTE_ORDER_MARKS = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF32_LE: "utf-32",
+    codecs.BOM_UTF32_BE: "utf-32",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+
+#: How to save a table that cannot be read.
+SAVE_AS_UTF8 = "save it as a CSV in UTF-8, with texts that hold the separator in quotes, or as Parquet"
 
 #: What may separate the cells of a CSV.
 SEPARATORS = "\t;,|"
@@ -47,7 +61,7 @@ def is_table_file(path: Path) -> bool:
     return path.name.lower().removesuffix(".gz").endswith((".csv", ".tsv", *PARQUET))
 
 
-def read_frame(file: Path, encoding: str | None = None, remedy: str | None = None) -> pd.DataFrame:
+def read_frame(file: Path, encoding: str | None = None, remedy: str = SAVE_AS_UTF8) -> pd.DataFrame:
     """Read a CSV (separated by commas, semicolons, tabs or |) or a Parquet file.
 
     A CSV is read as text: a label 007 stays 007, and "NA" is a text and not a gap. Blank lines are left out. Its index
@@ -56,8 +70,8 @@ def read_frame(file: Path, encoding: str | None = None, remedy: str | None = Non
 
     Args:
         file: The file.
-        encoding: Encoding of a CSV; None stands for UTF-8.
-        remedy: The end of the message about a file that cannot be read; by default how to save it.
+        encoding: Encoding of a CSV without a byte order mark; None stands for UTF-8.
+        remedy: The end of the message about a file that cannot be read.
 
     Raises:
         InputError: If the file cannot be read, or has no rows.
@@ -65,15 +79,10 @@ def read_frame(file: Path, encoding: str | None = None, remedy: str | None = Non
     if not file.is_file() or file.suffix.lower() in OTHER_TABLES:
         fault = "is not a CSV or Parquet file" if file.exists() else "does not exist"
         raise InputError(f"{file} {fault}: give a CSV or Parquet file (from Excel save as CSV UTF-8)")
-    encoding = encoding or "utf-8-sig"
+    encoding = _read_byte_order_mark(file) or encoding or "utf-8"
     try:
         frame = _read_parquet(file) if file.suffix.lower() in PARQUET else _read_csv(file, encoding)
     except Exception as error:  # pandas and pyarrow raise many kinds on a damaged file
-        other = "utf-16" if getattr(error, "object", b"")[:2] in (b"\xff\xfe", b"\xfe\xff") else "latin-1"
-        remedy = remedy or (
-            "save it as a CSV in UTF-8, with texts that hold the separator in quotes, or as Parquet; one of Excel in "
-            f"another encoding is read by {format_option('data.encoding', other)}"
-        )
         reason = _describe_parse_error(file, encoding, error)
         raise InputError(f"{file} cannot be read as a table ({reason}): {remedy}") from error
     if not len(frame):
@@ -122,13 +131,28 @@ def _read_csv(file: Path, encoding: str) -> pd.DataFrame:
     return frame
 
 
-def _open_csv(file: Path, encoding: str) -> IO[str]:
-    open_file: Callable[..., IO[str]] = gzip.open if file.suffix.lower() == ".gz" else open
-    return open_file(file, "rt", encoding=encoding, errors="replace")
+def _open_csv(file: Path, mode: str = "rt", **options: Any) -> IO[Any]:
+    open_file: Callable[..., IO[Any]] = gzip.open if file.suffix.lower() == ".gz" else open
+    return open_file(file, mode, **options)
+
+
+def _read_byte_order_mark(file: Path) -> str:
+    """Return the encoding that a CSV declares by its first bytes, empty for one that declares none."""
+    with suppress(OSError, EOFError, zlib.error), _open_csv(file, "rb") as stream:
+        start = stream.read(4)
+        return next((name for mark, name in BYTE_ORDER_MARKS.items() if start.startswith(mark)), "")
+    return ""
+
+
+def is_utf8_csv(file: Path) -> bool:
+    """Return whether a CSV is in UTF-8, as hardly any text in another encoding is."""
+    with suppress(ValueError, OSError, EOFError, zlib.error), _open_csv(file, encoding="utf-8") as lines:
+        return not any("\0" in line for line in lines)
+    return False
 
 
 def _detect_separator(file: Path, encoding: str) -> str:
-    with _open_csv(file, encoding) as lines:
+    with _open_csv(file, encoding=encoding, errors="replace") as lines:
         # Names between quotes may hold separators and line ends.
         unquoted = re.sub(r'(?<![^\t;,|\n])"(?:[^"]|"")*"', "", lines.read(HEAD_CHARACTERS))
     return max(SEPARATORS, key=unquoted.lstrip("\n").partition("\n")[0].count)
@@ -157,7 +181,7 @@ def find_line_of_record(file: Path, encoding: str, record: int) -> int:
         record: Number of the record, from 1; the header is one.
     """
     line = 1
-    with _open_csv(file, encoding) as lines, suppress(csv.Error):
+    with _open_csv(file, encoding=encoding, errors="replace") as lines, suppress(csv.Error):
         reader = csv.reader(lines, delimiter=_detect_separator(file, encoding))
         for number, _ in enumerate(reader, 1):
             if number == record:
@@ -179,7 +203,7 @@ def find_swallowed_lines(frame: pd.DataFrame, separator: str) -> dict[int, str]:
     Returns:
         Number of the row -> its fault.
     """
-    columns = [frame.iloc[:, place] for place in range(frame.shape[1])]
+    columns = [frame.iloc[:, place].str.replace(r"\r\n?", "\n", regex=True) for place in range(frame.shape[1])]
     quoted_places = [place for place, column in enumerate(columns) if column.str.contains("\n", regex=False).any()]
     if not quoted_places:
         return {}

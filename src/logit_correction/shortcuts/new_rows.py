@@ -20,8 +20,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.data.cells import convert_series_to_texts, get_row_noun
-from logit_correction.data.image_files import IMAGE_SUFFIXES
-from logit_correction.data.image_folders import list_visible_folders
+from logit_correction.data.image_folders import list_own_images, list_visible_folders
 from logit_correction.data.labels import find_name_positions
 from logit_correction.data.loading import BatchLoader, compute_evaluation_batch_size
 from logit_correction.data.rows import RowErrors, Rows
@@ -72,15 +71,9 @@ def open_new_rows(new_rows: Any, prepared_run: PreparedRun) -> list[Rows]:
     # A folder whose name differs from a label in case alone is meant as one, and refused as it is in a column.
     labelled = bool(folders & label_names)
     rows = list(source.new_rows(new_rows, labelled=labelled))
-    files = [path for path in sorted(new_rows.iterdir()) if path.suffix.lower() in IMAGE_SUFFIXES and path.is_file()]
-    if labelled and files:
-        warnings.warn(
-            f"{new_rows}: {format_row_count(len(files))} beside the folders of labels count as rows without a label, "
-            f"such as {files[0].name}",
-            InputWarning,
-            stacklevel=2,
-        )
-        rows += source.new_rows(files)
+    loose = list_own_images(new_rows)
+    if labelled and loose:
+        rows += source.new_rows(loose)
     return rows
 
 

@@ -6,7 +6,6 @@ edit it in spreadsheets, so columns may move, change their case or become number
 
 from __future__ import annotations
 
-import codecs
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -139,20 +138,12 @@ def _read_sheet(
 ) -> tuple[pd.DataFrame, list[str | None], list[str | None]]:
     """Return a sheet, the numbers of its rows and the answers; ``InputError`` without such columns."""
     if not isinstance(sheet, pd.DataFrame):
-        sheet = unescape_spreadsheet_texts(read_frame(Path(sheet), _detect_utf16(Path(sheet))))
+        sheet = unescape_spreadsheet_texts(read_frame(Path(sheet)))
     sheet = sheet.rename(columns={name: str(name).strip().casefold() for name in sheet})
     check_required_columns(sheet, source_name, ("row", ANSWER))
     row_numbers = convert_series_to_texts(sheet["row"])
     without_decimals = [row if row is None else re.sub(r"\.0+$", "", row) for row in row_numbers]
     return sheet, without_decimals, convert_series_to_texts(sheet[ANSWER])
-
-
-def _detect_utf16(file: Path) -> str | None:
-    """Return the encoding of a CSV file that a spreadsheet has saved as `Unicode`; None of others."""
-    if not file.is_file():
-        return None
-    with file.open("rb") as stream:
-        return "utf-16" if stream.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else None
 
 
 def encode_open_row_pictures(rows: NewRows) -> dict[str, str]:
