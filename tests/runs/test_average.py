@@ -15,7 +15,7 @@ from logit_correction import InputError, RunConfig, export, from_table, load, tr
 from logit_correction.errors import TrainingInterrupted
 from logit_correction.methods.average import Average, AveragedNetwork, write_average_into_head
 from logit_correction.networks.small import MLP, Linear
-from logit_correction.runs.average import LabelledRows, read_labelled_rows, write_labelled_rows
+from logit_correction.runs.row_inputs import read_row_archive, write_row_archive
 from logit_correction.types import DataInfo
 
 INFO = DataInfo(num_labels=3, num_rows=10, input_shape=(5,))
@@ -131,8 +131,7 @@ def test_labelled_rows_of_a_new_kind_teach_a_correction(network: str, table: Any
     (_, store, _) = next(before.model.read(source.new_rows(frame.drop(columns="outcome"))))
     inputs = store.fetch(torch.arange(40))
     label = np.array([before.label_names.index(name) for name in frame["outcome"]])
-    rows = LabelledRows(inputs, label, np.ones(40))
-    write_labelled_rows(tmp_path / "answers.npz", rows)
+    write_row_archive(tmp_path / "answers.npz", inputs, label=label, weight=np.ones(40))
     after = train(table, tmp_path / "after", **make_options(network, answers=str(tmp_path / "answers.npz")))
     new = make_labelled_rows(tmp_path, 40).drop(columns="outcome")
     new = new[new["dose"] > 4]
@@ -140,31 +139,49 @@ def test_labelled_rows_of_a_new_kind_teach_a_correction(network: str, table: Any
     assert after.predict_proba(new)[:, after.label_names.index("well")].mean() > 0.5
 
 
-def test_labelled_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
-    path = tmp_path / "rows.npz"
-    tokens = {"ids": torch.arange(6).reshape(3, 2), "mask": torch.ones(3, 2)}
-    for inputs in (torch.randn(3, 4), tokens):
-        write_labelled_rows(path, LabelledRows(inputs, np.array([0, 1, 1]), np.array([1.0, 2.0, 3.0])))
-        found = read_labelled_rows(path)
-        pairs = (
-            [(inputs, found.inputs)]
-            if isinstance(inputs, torch.Tensor)
-            else [
-                (inputs[name], found.inputs[name])
-                for name in inputs  # type: ignore[index]
-            ]
-        )
-        assert all(torch.equal(one, other) for one, other in pairs)
-        assert found.label.tolist() == [0, 1, 1]
+AXES = {"label": 0, "logits": 1}
+VALUES = {"label": np.array([0, 1, 1]), "logits": np.arange(12.0).reshape(2, 3, 2)}
+TOKENS = {"ids": torch.arange(6).reshape(3, 2), "mask": torch.ones(3, 2)}
+
+
+@pytest.mark.parametrize("inputs", [None, torch.ones(3, 4), TOKENS])
+def test_rows_are_read_as_they_were_written(inputs: Any, tmp_path: Path) -> None:
+    write_row_archive(tmp_path / "rows.npz", inputs, **VALUES)
+    found, arrays = read_row_archive(tmp_path / "rows.npz", AXES, "again")
+    assert_equal_inputs(found, inputs)
+    for name, values in VALUES.items():
+        np.testing.assert_array_equal(arrays[name], values)
+
+
+@pytest.mark.parametrize("name", ["inputs", "inputs:"])  # in the answers and in the new rows of older audits
+def test_archives_of_older_versions_are_read(name: str, tmp_path: Path) -> None:
+    np.savez_compressed(tmp_path / "rows.npz", **VALUES, **{name: np.ones((3, 4), dtype=np.float32)})
+    found, _ = read_row_archive(tmp_path / "rows.npz", AXES, "again")
+    assert_equal_inputs(found, torch.ones(3, 4))
+
+
+def assert_equal_inputs(found: Any, expected: Any) -> None:
+    """Fail unless two inputs hold the same tensors."""
+    assert type(found) is type(expected)
+    if isinstance(expected, dict):
+        assert found.keys() == expected.keys() and all(torch.equal(found[name], expected[name]) for name in expected)
+    elif expected is not None:
+        assert torch.equal(found, expected)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"PK\x03\x04 no archive"])
-def test_labelled_rows_that_cannot_be_read_are_named(content: bytes | None, tmp_path: Path) -> None:
+def test_labelled_rows_that_cannot_be_read_are_named(content: bytes | None, table: Any, tmp_path: Path) -> None:
     path = tmp_path / "rows.npz"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(InputError, match=r"rows\.npz"):
-        read_labelled_rows(path)
+    with pytest.raises(InputError, match=r"rows\.npz.*answer the sheet of the audit again"):
+        train(table, tmp_path / "run", **make_options("Linear", answers=str(path)))
+
+
+def test_arrays_of_different_rows_are_refused(tmp_path: Path) -> None:
+    write_row_archive(tmp_path / "rows.npz", torch.ones(4, 2), **VALUES)
+    with pytest.raises(InputError, match="different numbers of rows"):
+        read_row_archive(tmp_path / "rows.npz", AXES, "again")
 
 
 # -- the network

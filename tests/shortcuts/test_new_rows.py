@@ -16,6 +16,7 @@ from PIL import Image
 from logit_correction import Audit, InputError, InputWarning, RunConfig, audit, from_table, train
 from logit_correction.cli import main
 from logit_correction.finding_text import describe_finding
+from logit_correction.shortcuts import new_rows
 
 from .conftest import CHANGED, OLD, SHORT, drawn, filled, says
 
@@ -166,6 +167,31 @@ def test_one_candidate_is_trained_and_does_not_see_the_column_if_it_is_left_out(
     blind = train(RunConfig.from_dict(plan), tmp_path / "blind", page=False)
     assert np.array_equal(blind.predict_proba(CHANGED), blind.predict_proba(other))
     assert (blind.predict(CHANGED) == np.array(NAMES)[says(copy.new_rows)[2]]).all()  # what the audit asked
+
+
+def test_inputs_that_are_too_large_to_keep_are_told_to_teach_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(new_rows, "MAX_INPUT_BYTES", 100)
+    found = audit(OLD, tmp_path / "out", new_rows=CHANGED.drop(columns="outcome"), **SHORT)
+    assert "learns no correction" not in repr(found)
+    found.answer(filled(found))
+    assert not found.summary["new_rows"]["learns_from_answers"] and not (found.path / "answers.npz").exists()
+    assert "learns no correction from the answers, since the inputs" in repr(found)
+    assert "learns no correction from the answers, since the inputs" in plain(found)
+    assert "answers" not in yaml.safe_load((found.path / "fix.yaml").read_text())["method"]
+
+
+def test_an_audit_of_others_is_told_to_teach_nothing(
+    copy: Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy.answer(filled(copy))
+    monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path / "cache"))  # as on another computer
+    other = Audit(copy.path)
+    assert not other.trust_code
+    with pytest.warns(InputWarning, match="learns no correction from the answers, since .* is not trusted"):
+        config = other.to_train()
+    assert not config.method.options.get("answers")
 
 
 def yaml_name(found: Audit) -> str:

@@ -6,10 +6,10 @@ with a checkpoint of its own, so an interrupted run continues within the member 
 
 from __future__ import annotations
 
-from dataclasses import astuple, dataclass
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import torch
@@ -17,7 +17,6 @@ from torch import Tensor
 
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError
 from logit_correction.evaluation.answers import AnswerCounts
 from logit_correction.methods.average import Average
 from logit_correction.registry import refuse_untrusted_path
@@ -25,6 +24,7 @@ from logit_correction.runs.assemble import PreparedRun, build_training_rows
 from logit_correction.runs.folder import RESUME
 from logit_correction.runs.model import build_algorithm, build_member_config
 from logit_correction.runs.options import RunConfig
+from logit_correction.runs.row_inputs import read_row_archive, take_inputs
 from logit_correction.runs.teaching import compute_feature_scale, fit_guarded_logit_correction
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Trainer
@@ -32,57 +32,6 @@ from logit_correction.types import Inputs, Stage
 
 #: Rows whose features are computed at a time.
 BATCH_SIZE = 256
-
-
-@dataclass(frozen=True)
-class LabelledRows:
-    """Labelled new rows, as the networks take them.
-
-    Attributes:
-        inputs: Inputs of n rows.
-        label: (n,) labels, 0..L - 1.
-        weight: (n,) number of new rows for which each stands.
-        counts: On how many of them ERM and the advice are right; None in files of older versions.
-    """
-
-    inputs: Inputs
-    label: np.ndarray[Any, Any]
-    weight: np.ndarray[Any, Any]
-    counts: AnswerCounts | None = None
-
-
-def write_labelled_rows(path: Path, rows: LabelledRows) -> None:
-    """Write labelled new rows as a NumPy archive, which holds no code."""
-    inputs = rows.inputs if isinstance(rows.inputs, dict) else {"": rows.inputs}
-    arrays = {f"inputs{name and ':' + name}": value.numpy() for name, value in inputs.items()}
-    if rows.counts is not None:
-        arrays["counts"] = np.array(astuple(rows.counts)[:-1])  # what is learned from is advised
-    with path.open("wb") as file:
-        np.savez_compressed(file, **arrays, label=rows.label, weight=rows.weight)  # type: ignore[arg-type]
-
-
-def read_labelled_rows(path: Path) -> LabelledRows:
-    """Read what ``write_labelled_rows`` wrote.
-
-    Raises:
-        InputError: The file is missing, damaged, or named by an untrusted folder.
-    """
-    refuse_untrusted_path("labelled rows", str(path))
-    try:
-        with np.load(path, allow_pickle=False) as archive:
-            arrays = {name: archive[name] for name in archive.files}
-        label = arrays.pop("label")
-        weight = arrays.pop("weight")
-        numbers = arrays.pop("counts", None)
-        counts = None if numbers is None else AnswerCounts(*numbers.tolist())
-        inputs = {name.partition(":")[2]: torch.from_numpy(array) for name, array in arrays.items()}
-        if not inputs or any(len(values) != len(label) for values in (weight, *inputs.values())):
-            raise ValueError("its arrays have different lengths")
-    except FileNotFoundError as error:
-        raise InputError(f"{path} is missing, the labelled new rows: answer the sheet of the audit again") from error
-    except (OSError, ValueError, KeyError, EOFError, TypeError, BadZipFile) as error:
-        raise InputError(f"{path} does not hold labelled new rows ({error}): answer the audit's sheet again") from error
-    return LabelledRows(inputs.get("", inputs) if set(inputs) == {""} else inputs, label, weight, counts)
 
 
 def train_member(
@@ -143,20 +92,24 @@ class AverageTrainer(Trainer):
         self.progress.plan = Stage()
         averaged.eval()
         if algorithm.answers is not None:
-            labelled_rows = read_labelled_rows(Path(algorithm.answers))
-            algorithm.answer_counts = labelled_rows.counts
-            self._fit_correction_to_labelled_rows(labelled_rows)
+            self._fit_correction_to_labelled_rows(algorithm.answers)
         algorithm.finish()
         algorithm.to(self.device)
 
     @torch.no_grad()
-    def _fit_correction_to_labelled_rows(self, rows: LabelledRows) -> None:
-        """Learn the correction of the average's logits from labelled new rows."""
+    def _fit_correction_to_labelled_rows(self, path: str) -> None:
+        """Learn the correction of the average's logits from the labelled new rows of an archive."""
+        refuse_untrusted_path("labelled rows", path)
+        inputs, arrays = read_row_archive(Path(path), {"label": 0, "weight": 0}, "answer the sheet of the audit again")
         algorithm: Average = self.algorithm  # type: ignore[assignment]
+        if "counts" in arrays:
+            algorithm.answer_counts = AnswerCounts(*arrays["counts"].tolist())
         averaged = algorithm.averaged_network
-        if averaged.correction is None:
+        if averaged.correction is None or inputs is None:
             self.display.show_message("the network has no features in front of a linear head: no correction is learned")
             return
+        label = arrays["label"]
+        weight = arrays["weight"]  # number of new rows for which each labelled row stands
         count = 0
         total = torch.zeros(averaged.correction.in_features, dtype=torch.float64)
         for batch in BatchLoader(self.table, "train").epoch():
@@ -164,27 +117,20 @@ class AverageTrainer(Trainer):
             total += batch_features.sum(dim=0)
             count += len(batch_features)
         mean = (total / max(count, 1)).numpy()
-        features = _compute_in_batches(averaged.compute_features, rows.inputs)
-        offset = _compute_in_batches(averaged.average_logits, rows.inputs)
-        # The labelled rows stand for all new rows by their weights.
-        scale = compute_feature_scale(features, mean, rows.weight)
-        correction = fit_guarded_logit_correction(features, offset, rows.label, mean, scale, weight=rows.weight)
+        features = _compute_in_batches(averaged.compute_features, inputs, len(label))
+        offset = _compute_in_batches(averaged.average_logits, inputs, len(label))
+        scale = compute_feature_scale(features, mean, weight)
+        correction = fit_guarded_logit_correction(features, offset, label, mean, scale, weight=weight)
         coefficients = torch.from_numpy(correction.coefficients / correction.scale)
         averaged.correction.weight.copy_(coefficients.T)
         averaged.correction.bias.copy_(-torch.from_numpy(mean) @ coefficients)
         learned = "none is better" if correction.strength is None else f"strength {correction.strength}"
-        self.display.show_message(f"correction by {len(rows.label)} labelled new rows: {learned}")
+        self.display.show_message(f"correction by {len(label)} labelled new rows: {learned}")
 
 
-def _compute_in_batches(function: Any, inputs: Inputs) -> np.ndarray[Any, Any]:
+def _compute_in_batches(function: Callable[[Inputs], Tensor], inputs: Inputs, num_rows: int) -> np.ndarray[Any, Any]:
     """Return what a function of inputs gives for all rows, float64."""
-    size = len(next(iter(inputs.values()))) if isinstance(inputs, dict) else len(inputs)
-    parts = list[Tensor]()
-    for rows in torch.arange(size).split(BATCH_SIZE):
-        batch: Inputs = (
-            {name: value[rows] for name, value in inputs.items()} if isinstance(inputs, dict) else inputs[rows]
-        )
-        parts.append(function(batch))
+    parts = [function(take_inputs(inputs, rows)) for rows in torch.arange(num_rows).split(BATCH_SIZE)]
     return torch.cat(parts).double().numpy()
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import time
+import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -32,7 +33,7 @@ from logit_correction.checksums import CHECKSUMS_FILE, verify_checksum
 from logit_correction.data.cells import check_required_columns
 from logit_correction.data.splits import NEW
 from logit_correction.data.table_files import read_frame
-from logit_correction.errors import InputError, check_range
+from logit_correction.errors import InputError, InputWarning, check_range
 from logit_correction.formatting import NBSP, format_option, format_reason
 from logit_correction.pages.answering import LabelSheet
 from logit_correction.registry import ComponentConfig, copy_without_download, forbid_untrusted_names, parse_name_list
@@ -40,6 +41,7 @@ from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import PreparedRun, launch_processes, prepare_run
 from logit_correction.runs.inference import restore_num_threads
 from logit_correction.runs.options import PATH_OPTIONS, RunConfig, build_config, complete_config, complete_part
+from logit_correction.runs.row_inputs import read_row_archive
 from logit_correction.runs.run import Run
 from logit_correction.runs.train import train
 from logit_correction.serialization import read_json_file, to_json_values
@@ -54,22 +56,25 @@ from logit_correction.shortcuts.audit_files import (
     VALUES,
     get_trust_mark,
     read_kept_pictures,
-    read_open_sheet,
     write_pictures,
     write_selection,
     write_summary,
 )
 from logit_correction.shortcuts.audit_page import render_audit_card
 from logit_correction.shortcuts.audit_search import write_search_results
-from logit_correction.shortcuts.audit_text import DEFAULT_SHEET_ROWS, describe_accuracy_change, describe_audit
+from logit_correction.shortcuts.audit_text import (
+    DEFAULT_SHEET_ROWS,
+    describe_accuracy_change,
+    describe_audit,
+    explain_unused_answers,
+)
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.held_out import HeldOutPredictions, load_class_probabilities, predict_held_out
 from logit_correction.shortcuts.new_rows import iterate_inputs, open_new_rows, predict_candidates, read_new_rows
 from logit_correction.shortcuts.new_rows_sample import NewRowsSample
 from logit_correction.shortcuts.new_rows_table import NewRows
-from logit_correction.shortcuts.new_rows_values import read_logits_and_inputs
 from logit_correction.shortcuts.rows import PARQUET
-from logit_correction.shortcuts.sheets import add_answers, has_unread_answers, sample_sheet
+from logit_correction.shortcuts.sheets import add_answers, build_open_sheet, has_unread_answers, sample_sheet
 from logit_correction.shortcuts.summaries import AuditSummary, KnownViews, SelectionSummary, load_summary
 from logit_correction.spreadsheets import write_spreadsheet_csv
 from logit_correction.training.display import choose_display
@@ -198,8 +203,7 @@ class Audit:
                     f"Train what the audit advises, see {self.path / PAGE}"
                 )
             self._write_selection_and_sheet(rows, sheet)
-            open_sheet = read_open_sheet(self.path, read_kept_pictures(self.path, self.path))
-        assert open_sheet is not None
+            open_sheet = build_open_sheet(rows, read_kept_pictures(self.path, self.path))
         return LabelSheet.from_frame(sheet, open_sheet, self.result.record.data.label_names)
 
     def answer(self, sheet: pd.DataFrame | Path | str, single: bool = False) -> Audit:
@@ -239,9 +243,14 @@ class Audit:
         """Return the new rows, with logits of the candidates and inputs of the networks where these are kept."""
         rows = NewRows.from_frame(self.new_rows)
         file = self.path / VALUES
-        if file.is_file():
-            verify_checksum(file, REMEDY)
-        return read_logits_and_inputs(file, rows, REMEDY)
+        if not file.is_file():  # in an audit of an older version
+            return rows
+        verify_checksum(file, REMEDY)
+        inputs, arrays = read_row_archive(file, {"logits": 1}, REMEDY)
+        logits = arrays["logits"]
+        if logits.shape[:2] != rows.predictions.shape:
+            raise InputError(f"{file} has other rows than {self.path / NEW_ROWS}: {REMEDY}")
+        return replace(rows, logits=logits, inputs=inputs)
 
     def _write_selection_and_sheet(
         self, rows: NewRows, sheet: pd.DataFrame | None = None, single: bool | None = None
@@ -260,7 +269,7 @@ class Audit:
             removed = [name for name in (FIX, ANSWERS) if not (staged / name).exists()]
             if removed:
                 write_text_file(staged / REMOVED_FILES, "\n".join(removed))
-            write_summary(staged, result, self.path, self.trust_code)
+            write_summary(staged, result, self.path, self.trust_code, rows)
         self.result = result
 
     @property
@@ -304,6 +313,12 @@ class Audit:
         if self.trust_code:
             return config
         if config.method.options.get("answers"):  # a path from elsewhere is not followed
+            warnings.warn(
+                f"{explain_unused_answers(f'{self.path} is not trusted')}: if you know who made it, trust it by "
+                f"{format_option('trust_code')}",
+                InputWarning,
+                stacklevel=2,
+            )
             options = {name: value for name, value in config.method.options.items() if name != "answers"}
             config = replace(config, method=complete_part("method", ComponentConfig(config.method.name, options)))
         return replace(config, data=copy_without_download(config.data))
@@ -473,6 +488,7 @@ def audit_into(
             try_fix=try_fix and not has_new_rows,
             quiet=not progress,
         )
+        rows = None
         if known_rows is not None:
             sample = NewRowsSample(built, len(known_rows))
             inputs = iterate_inputs(opened, built, sample.add_part)
@@ -490,7 +506,7 @@ def audit_into(
             selection = replace(selection, single=single, view_shifts=sample.compare_views())
             summary = write_selection(staged, folder, summary, selection, rows, known_views)
         summary = replace(summary, record=replace(summary.record, seconds=time.monotonic() - started))
-        write_summary(staged, summary, folder, is_trusted=True)
+        write_summary(staged, summary, folder, is_trusted=True, rows=rows)
     return Audit(folder, trust_code=True)  # all that it names was imported here
 
 

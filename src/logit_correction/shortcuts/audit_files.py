@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from logit_correction.atomic_files import write_text_file
 from logit_correction.checksums import CHECKSUMS_FILE, verify_checksum, write_checksums
 from logit_correction.data.cache import compute_digest, get_cache_folder
-from logit_correction.data.table_files import read_frame
-from logit_correction.pages.answering import OpenSheet
+from logit_correction.evaluation.answers import AnswerCounts
 from logit_correction.pages.page import save_page
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.options import RunConfig
+from logit_correction.runs.row_inputs import take_inputs, write_row_archive
 from logit_correction.serialization import from_json_values, read_json_file
 from logit_correction.shortcuts.answered_rows import count_answers, list_answered_rows
 from logit_correction.shortcuts.audit_page import render_audit_page
 from logit_correction.shortcuts.new_rows_table import NewRows
-from logit_correction.shortcuts.new_rows_values import write_answers, write_logits_and_inputs
 from logit_correction.shortcuts.rows import PARQUET
-from logit_correction.shortcuts.selection import select_from_answers
+from logit_correction.shortcuts.selection import compute_answer_weights, select_from_answers
 from logit_correction.shortcuts.sheets import build_open_sheet, encode_open_row_pictures
 from logit_correction.shortcuts.summaries import AuditSummary, KnownViews, Selection, SelectionSummary
 
@@ -44,6 +44,9 @@ VALUES = "new_rows.npz"
 ANSWERS = "answers.npz"
 
 PICTURES = "pictures.json"
+
+#: Least number of rows for which an answer stands: one of a round that counts for nothing teaches next to nothing.
+MIN_ANSWER_WEIGHT = 1e-3
 
 #: Files with a checksum in the folder.
 SEALED = (AUDIT, PARQUET, NEW_ROWS, VALUES, ANSWERS, PICTURES)
@@ -72,7 +75,7 @@ def write_selection(
     """
     rows.to_frame().to_parquet(out_dir / NEW_ROWS, index=False)
     if rows.logits is not None and not (audit_dir / VALUES).is_file():
-        write_logits_and_inputs(out_dir / VALUES, rows)
+        write_row_archive(out_dir / VALUES, rows.inputs, logits=rows.logits)
     selection = select_from_answers(rows, selection)
     answered_rows = list_answered_rows(rows, selection, summary.record.data.label_names)
     selection = replace(selection, answered_rows=answered_rows)
@@ -80,10 +83,25 @@ def write_selection(
     if selection.correction is not None:
         config = RunConfig.from_dict(selection.correction.config)
         if not selection.single:
-            has_answers = write_answers(out_dir / ANSWERS, rows, count_answers(selection))
-            config = build_average_config(selection, audit_dir.resolve() / ANSWERS if has_answers else None)
+            _write_answers(out_dir / ANSWERS, rows, count_answers(selection))
+            config = build_average_config(
+                selection, audit_dir.resolve() / ANSWERS if selection.learns_from_answers else None
+            )
         write_text_file(out_dir / FIX, config.to_yaml())
     return SelectionSummary(summary.record, selection, known_views)
+
+
+def _write_answers(path: Path, rows: NewRows, counts: AnswerCounts | None) -> None:
+    """Write the labelled rows, from which a fix learns its correction; nothing where their inputs are not kept."""
+    if rows.inputs is None:
+        return
+    is_known = rows.label >= 0
+    positions = np.flatnonzero(is_known)
+    weight = compute_answer_weights(rows.predictions, is_known, rows.rounds, rows.inclusion_probability)[positions]
+    arrays = {"label": rows.label[positions], "weight": weight.clip(MIN_ANSWER_WEIGHT)}
+    if counts is not None:
+        arrays["counts"] = np.array(astuple(counts)[:-1])  # what is learned from is advised
+    write_row_archive(path, take_inputs(rows.inputs, positions), **arrays)
 
 
 def build_average_config(selection: Selection, answers: Path | None) -> RunConfig:
@@ -124,7 +142,9 @@ def write_pictures(out_dir: Path, audit_dir: Path, rows: NewRows) -> None:
         run_folder.write_json(out_dir / PICTURES, pictures)
 
 
-def write_summary(out_dir: Path, summary: AuditSummary, audit_dir: Path, is_trusted: bool) -> None:
+def write_summary(
+    out_dir: Path, summary: AuditSummary, audit_dir: Path, is_trusted: bool, rows: NewRows | None = None
+) -> None:
     """Write the page, ``audit.json`` and the checksums.
 
     Args:
@@ -132,9 +152,11 @@ def write_summary(out_dir: Path, summary: AuditSummary, audit_dir: Path, is_trus
         summary: Of the audit.
         audit_dir: The audit's folder.
         is_trusted: Mark the audit as trusted: all classes and paths that it names are this user's.
+        rows: All new rows, of which the page shows those to label; None of an audit without new rows.
     """
     pictures = read_kept_pictures(out_dir, audit_dir)
-    page = render_audit_page(summary, audit_dir, read_open_sheet(out_dir, pictures), pictures)
+    sheet = None if rows is None else build_open_sheet(rows, pictures)
+    page = render_audit_page(summary, audit_dir, sheet if sheet and sheet.rows else None, pictures)
     save_page(page, out_dir / PAGE)
     run_folder.write_json(out_dir / AUDIT, summary.to_dict())
     write_checksums(out_dir, SEALED, audit_dir)
@@ -144,19 +166,6 @@ def write_summary(out_dir: Path, summary: AuditSummary, audit_dir: Path, is_trus
         mark = get_trust_mark(out_dir, audit_dir)
         mark.parent.mkdir(parents=True, exist_ok=True)
         mark.touch()
-
-
-def read_open_sheet(out_dir: Path, pictures: Mapping[str, str]) -> OpenSheet | None:
-    """Return the rows to label that have no answer yet; None of an audit without such rows.
-
-    Args:
-        out_dir: Folder with the table of new rows.
-        pictures: As ``read_kept_pictures`` returns them.
-    """
-    if not (out_dir / NEW_ROWS).is_file():
-        return None
-    sheet = build_open_sheet(NewRows.from_frame(read_frame(out_dir / NEW_ROWS)), pictures)
-    return sheet if sheet.rows else None
 
 
 def read_kept_pictures(out_dir: Path, audit_dir: Path) -> dict[str, str]:

@@ -303,6 +303,8 @@ def _describe_selection(selection: Selection, shown_audit_dir: str) -> AuditText
         sentences = [counts.describe(), *reversed(sentences)]
     if selection.answers and selection.num_needed:
         sentences.append(f"To be sure takes about {selection.num_needed:,} further answers")
+    if selection.members and not selection.single and not selection.learns_from_answers:
+        sentences.append(explain_unused_answers("the inputs of the new rows are too large to keep"))
     return AuditText(
         headline=_format_selection_headline(selection),
         sentences=sentences,
@@ -310,6 +312,11 @@ def _describe_selection(selection: Selection, shown_audit_dir: str) -> AuditText
         candidates=build_candidates_table(selection),
         short=_describe_selection_in_short(selection),
     )
+
+
+def explain_unused_answers(reason: str) -> str:
+    """Return the sentence that a fix averages candidates by the answers, but learns no correction from them."""
+    return f"The fix learns no correction from the answers, since {reason}"
 
 
 def _format_selection_headline(selection: Selection) -> str:

@@ -32,6 +32,7 @@ from logit_correction.evaluation.predictions import Array
 from logit_correction.formatting import format_option, format_row_count
 from logit_correction.functional import wilson_interval
 from logit_correction.runs.assemble import PreparedRun
+from logit_correction.runs.row_inputs import concatenate_inputs
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.candidates import TrainedCandidate, build_candidates, train_candidates
 from logit_correction.shortcuts.conflicts import ConflictDescriber, find_explaining_views
@@ -270,14 +271,6 @@ def _describe_conflicts(
             result = replace(result, contrasts=contrasts, explained_by=explained_by)
         described.append(result)
     return tuple(described)
-
-
-def concatenate_inputs(batches: Sequence[Inputs]) -> Inputs:
-    """Return the inputs of all rows of several batches."""
-    first = batches[0]
-    if isinstance(first, dict):
-        return {name: torch.cat([batch[name] for batch in batches]) for name in first}  # type: ignore[index]
-    return torch.cat(list(batches))  # type: ignore[arg-type]
 
 
 def compute_total_variation_to_erm(logits: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ import pandas as pd
 
 from logit_correction.evaluation.predictions import Array
 from logit_correction.pages.compare import format_path
+from logit_correction.runs.row_inputs import take_inputs
 from logit_correction.types import Inputs
 
 #: Column of the stored table that holds the index of a known label, -1 of others.
@@ -109,13 +110,6 @@ class NewRows:
         positions = np.flatnonzero((self.rounds >= 1) & (self.label < 0))
         rank = np.random.default_rng(0).permutation(len(self.rounds))[positions]
         return np.asarray(positions[np.lexsort((rank, self.rounds[positions]))])
-
-
-def take_inputs(inputs: Inputs, positions: Array) -> Inputs:
-    """Return the inputs of some rows, in the order of their positions."""
-    if isinstance(inputs, dict):
-        return {name: values[positions] for name, values in inputs.items()}
-    return inputs[positions]
 
 
 def format_new_row_name(row: pd.Series) -> str:

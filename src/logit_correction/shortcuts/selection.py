@@ -180,6 +180,7 @@ def select_from_answers(rows: NewRows, selection: Selection) -> Selection:
         gain_high=None,
         average=None,
         single=selection.single or rows.logits is None,
+        learns_from_answers=rows.inputs is not None and not selection.single,
     )
     if not selection.answers:
         return selection
