@@ -164,8 +164,7 @@ def create_folder_atomically(path: Path) -> Iterator[Path]:
     exists = path.is_dir()
     with translate_write_errors(path):
         temporary = _make_temporary_path(path.absolute() / "new" if exists else path.absolute())
-    check_new_folder(path)
-    with translate_write_errors(path):
+        check_new_folder(path)
         temporary.mkdir(parents=True)
     try:
         with _translate_system_errors(path):

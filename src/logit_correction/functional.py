@@ -408,6 +408,23 @@ def sum_by_group(
     return sums.view(num_labels, num_attributes), counts.view(num_labels, num_attributes)
 
 
+def count_groups(label: Tensor, attribute: Tensor, num_labels: int, num_attributes: int) -> Tensor:
+    """Return the number of rows in each group (label, attribute), (L, K) long.
+
+    Args:
+        label: (N,) long, 0..L-1.
+        attribute: (N,) long, 0..K-1, or -1 where unknown: such rows are left out.
+        num_labels: L.
+        num_attributes: K.
+
+    >>> count_groups(torch.tensor([0, 0, 1]), torch.tensor([1, 1, -1]), 2, 2)
+    tensor([[0, 2],
+            [0, 0]])
+    """
+    group = (label * num_attributes + attribute)[attribute >= 0]
+    return group.bincount(minlength=num_labels * num_attributes).view(num_labels, num_attributes)
+
+
 def count_prior(label: Any, attribute: Any, num_labels: int, num_attributes: int, smoothing: float = 0.0) -> Tensor:
     """Return the group prior P(y, a) counted from known or estimated attributes: count + smoothing, normalized.
 
@@ -434,10 +451,9 @@ def count_prior(label: Any, attribute: Any, num_labels: int, num_attributes: int
     label = _to_whole_numbers(label)
     attribute = _to_whole_numbers(attribute)
     check_groups(label, attribute, num_labels, num_attributes)
-    is_known = (attribute >= 0).double()
     if not 0 <= smoothing < math.inf:
         raise ValueError(f"smoothing must be finite and 0 or more, but is {smoothing}.")
-    counts = sum_by_group(label, attribute.clamp_min(0), is_known, num_labels, num_attributes)[0] + smoothing
+    counts = count_groups(label, attribute, num_labels, num_attributes).double() + smoothing
     if not bool(counts.sum() > 0.0):
         raise ValueError("No row has a known attribute to count for the group prior: set smoothing above 0.")
     return (counts / counts.sum()).to(torch.get_default_dtype())

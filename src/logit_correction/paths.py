@@ -18,13 +18,6 @@ def reject_special_file(path: Path) -> Path:
     return path
 
 
-def is_within(path: Path, base: str, follow: bool = True) -> bool:
-    """Return whether a path lies in a folder.
-
-    Args:
-        path: The path to check.
-        base: The folder: its real path if links are followed, else its absolute path.
-        follow: Whether links in ``path`` are followed.
-    """
-    resolve = os.path.realpath if follow else os.path.abspath
-    return Path(resolve(path)).is_relative_to(base)
+def is_within(path: Path, base: str) -> bool:
+    """Return whether a path, after all links, lies in a folder whose real path is ``base``."""
+    return Path(os.path.realpath(path)).is_relative_to(base)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from logit_correction.errors import InputError
+from logit_correction.functional import count_groups
 
 #: The attribute of a row whose attribute is unknown; such a row is not corrected.
 UNKNOWN_ATTRIBUTE = -1
@@ -127,9 +128,7 @@ class Correlation:
             num_labels: L.
             num_attributes: K.
         """
-        is_known = attribute >= 0
-        group = label[is_known] * num_attributes + attribute[is_known]
-        counts = torch.bincount(group, minlength=num_labels * num_attributes).view(num_labels, num_attributes)
+        counts = count_groups(label, attribute, num_labels, num_attributes)
         return cls.from_table(counts.argmax(dim=1, keepdim=True).tolist(), num_attributes)
 
     @property

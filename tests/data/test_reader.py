@@ -12,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from logit_correction.data.new_rows import iterate_rows
+from logit_correction.data.new_rows import convert_to_rows
 from logit_correction.data.own import ImageFolder, Table
 from logit_correction.data.rows import Rows
 from logit_correction.data.source import DataSource
@@ -57,7 +57,7 @@ class Split:
     ],
 )
 def test_what_rows_are(given: Any, form: str) -> None:
-    (rows,) = iterate_rows(given, texts=True)
+    (rows,) = convert_to_rows(given, texts=True)
     held = [name for name in ("frame", "texts", "values", "files") if getattr(rows, name) is not None]
     assert held == [form] and len(rows) == 40
     assert sum(len(part) for part in rows.iterate_parts(7)) == 40
@@ -104,7 +104,7 @@ def test_bad_new_rows_are_noted_or_refused(tmp_path: Path) -> None:
     new.loc[2, "day"] = "soon"
     new.loc[3, "age"] = 1e300
     (rows,) = source.new_rows(new)
-    ((part, store, _),) = source.read([rows], built.info, bad_too=True)
+    ((part, store, _),) = source.read([rows], built.info, keep_bad=True)
     assert sorted(part.errors.by_row) == [1, 2, 3] and torch.isfinite(store.fetch(torch.arange(40))).all()
     assert "column 'day' holds 'soon', which is not a date" in str(part.errors)
     with pytest.raises(InputError, match="3 rows are bad: row 1: column 'age' holds 'old'"):
@@ -143,7 +143,7 @@ def test_images_of_files_folders_and_tables(photos: Path) -> None:
     with pytest.raises(InputError, match="inputs have shape"):
         list(source.read(source.new_rows(images[..., :4]), built.info))
     with pytest.raises(InputError, match="this model takes images"):
-        source.reader.transform(next(iterate_rows(["a", "b"], texts=True)))
+        source.reader.transform(next(convert_to_rows(["a", "b"], texts=True)))
     with pytest.raises(InputError, match="lies outside"):
         frame.assign(file="../t.csv").to_csv(photos / "list.csv", index=False)
         list(source.read(source.new_rows(photos / "list.csv"), built.info))

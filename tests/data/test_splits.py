@@ -24,7 +24,7 @@ def test_a_drawn_split_has_its_share_of_every_label(counts: list[int], valid: fl
     label = torch.cat([torch.full((count,), y) for y, count in enumerate(counts)])
     label = label[torch.randperm(len(label), generator=torch.Generator().manual_seed(seed))]
     names = [f"label {y}" for y in range(len(counts))]
-    split, how = make_splits(label, None, names, Splitting(valid, test, seed))
+    split, how = make_splits(label, (), names, Splitting(valid, test, seed))
     assert sorted(torch.cat(list(split.values())).tolist()) == list(range(len(label)))
     for y, count in enumerate(counts):
         parts = {name: int((label[rows] == y).sum()) for name, rows in split.items()}
@@ -32,14 +32,14 @@ def test_a_drawn_split_has_its_share_of_every_label(counts: list[int], valid: fl
         if count >= 10:
             assert abs(parts["valid"] - valid * count) <= 1 and abs(parts["test"] - test * count) <= 1
     assert how.startswith("drawn label by label")
-    again, _ = make_splits(label, None, names, Splitting(valid, test, seed))
+    again, _ = make_splits(label, (), names, Splitting(valid, test, seed))
     assert all(torch.equal(split[name], again[name]) for name in split)
 
 
 def test_more_rows_of_one_label_leave_the_others_where_they_were() -> None:
     label = torch.arange(60) % 2
     more = torch.cat([label, torch.zeros(40, dtype=torch.long)])
-    first, second = (make_splits(values, None, ["a", "b"], USUAL)[0] for values in (label, more))
+    first, second = (make_splits(values, (), ["a", "b"], USUAL)[0] for values in (label, more))
     for name in first:
         own, others = (rows[values[rows] == 1] for rows, values in ((first[name], label), (second[name], more)))
         assert torch.equal(own, others)
@@ -53,7 +53,7 @@ def test_rows_of_one_unit_stay_together(units: int, most: int, seed: int) -> Non
     unit = unit[torch.randperm(len(unit), generator=draw)]
     usual = (torch.arange(units) % 3 == 0).long()[unit]
     label = torch.where(torch.rand(len(unit), generator=draw) < 0.1, 1 - usual, usual)
-    split, how = make_splits(label, None, ["a", "b"], USUAL, unit, "patient")
+    split, how = make_splits(label, (), ["a", "b"], USUAL, unit, "patient")
     of_split = [set(unit[rows].tolist()) for rows in split.values()]
     assert sum(map(len, of_split)) == len(set.union(*of_split)) == units and how.endswith("one patient together")
     assert abs(len(split["test"]) - 0.2 * len(label)) <= 2 * most
@@ -75,9 +75,9 @@ def test_given_splits_stay_and_missing_ones_are_drawn_from_training() -> None:
 def test_what_cannot_be_split_is_refused() -> None:
     label = torch.tensor([0] * 10 + [1] * 2)
     with pytest.raises(InputError, match=r"too few rows to split \(rows per label: rare 2\).*at least 3"):
-        make_splits(label, None, ["common", "rare"], USUAL)
+        make_splits(label, (), ["common", "rare"], USUAL)
     make_splits(label, ["train"] * 9 + ["test", "train", "train"], ["common", "rare"], USUAL)
     with pytest.raises(InputError, match=r"too few values of patient to split \(values of patient per label: b 2\)"):
-        make_splits(torch.arange(80) // 60, None, ["a", "b"], USUAL, torch.arange(80) // 10, "patient")
+        make_splits(torch.arange(80) // 60, (), ["a", "b"], USUAL, torch.arange(80) // 10, "patient")
     with pytest.raises(InputError, match="no row is for training"):
         make_splits(label, ["test"] * 12, ["common", "rare"], USUAL)

@@ -54,7 +54,7 @@ def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tiny_bert: Path) 
         ("TEXT_ENCODER", "tiny", "model/model.safetensors"),
     ):
         checksum = hashlib.sha256((folder / file).read_bytes()).hexdigest()
-        monkeypatch.setitem(pretrained.PACKAGED, model, ("tiny_weights", file, checksum, "photos"))
+        monkeypatch.setitem(pretrained.PACKAGED, model, ("tiny_weights", file, checksum))
         monkeypatch.setattr(assemble, kind, model)
     monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("LOGIT_CORRECTION_ENCODERS")

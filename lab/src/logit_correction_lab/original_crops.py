@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -55,11 +54,6 @@ class OriginalCropFlip(Augmentation):
 
     def choose_store(self, inputs: InputStore) -> InputStore:
         return self.store
-
-    def to(self, device: torch.device) -> OriginalCropFlip:
-        moved = copy.copy(self)
-        moved.originals = self.originals.to(device)
-        return moved
 
     def __call__(self, images: Tensor, draws: Tensor, rows: Tensor) -> Tensor:
         original = self.originals[rows.to(images.device)]

@@ -16,7 +16,7 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from logit_correction.data.stores import InputStore
+from logit_correction.data.stores import InputStore, copy_to_device
 
 AugmentationName = Literal["none", "crop-flip", "resized-crop-flip"]
 
@@ -54,8 +54,8 @@ class Augmentation(ABC):
         return inputs
 
     def to(self, device: torch.device) -> Augmentation:
-        """Return the augmentation with its tensors on ``device``; by default it has none."""
-        return self
+        """Return the augmentation with its tensors on ``device``."""
+        return copy_to_device(self, device)
 
 
 @dataclass(frozen=True)

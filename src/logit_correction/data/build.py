@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import torch
 from torch import Tensor
 
@@ -67,18 +68,16 @@ def build_table(
     assert rows.label is not None
     content, row_names, reader_notes = reader.validate(rows)
     errors = rows.errors
-    for row, value in enumerate(units):
-        if value is None:
-            errors.add(row, f"column {split_by!r} is empty")
+    errors.add_where([value is None for value in units], f"column {split_by!r} is empty")
     given_splits = _read_splits(rows, errors)
-    is_new = torch.tensor([given_splits is not None and given_splits[row] == NEW for row in range(len(rows))])
+    is_new = torch.tensor([name == NEW for name in given_splits])
     _check_labels_of_rows(rows.label, given_splits, is_new, errors)
     if errors and splitting.on_bad_rows == "error":
-        reader.find_unreadable(content, errors)
+        reader.check_readable(content, errors)
     errors.raise_if_any(splitting.on_bad_rows)
     label, label_names = encode_labels(rows.label, errors.is_good & ~is_new)
     _check_label_names(rows, label_names)
-    unit = find_name_positions(units, list(dict.fromkeys(map(str, units)))) if split_by else None
+    unit = torch.from_numpy(pd.factorize(np.asarray(units, object))[0]) if split_by else None
     try:
         split, origin = make_splits(label, given_splits, label_names, splitting, unit, split_by)
     except InputError as error:
@@ -114,16 +113,16 @@ def build_table(
         attribute_notes=_describe_unknown_attributes(attribute[split["test"]]),
         preparation=fitted.preparation,
         row_names=row_names,
-        drawn=tuple(name for name in SPLITS[1:] if given_splits is None or name not in given_splits),
+        drawn=tuple(name for name in SPLITS[1:] if name not in given_splits),
         **fitted.forms,
         **fields,
     )
 
 
-def _read_splits(rows: Rows, errors: RowErrors) -> list[str | None] | None:
-    """Return the split of each row, and note rows that have none; None if no split is given."""
+def _read_splits(rows: Rows, errors: RowErrors) -> list[str | None]:
+    """Return the split of each row, and note rows that have none; None for all if no split is given."""
     if rows.split is None:
-        return None
+        return [None] * len(rows)
     aliases = SPLIT_ALIASES | SPLIT_NUMBERS
     splits = [aliases.get((name or "").strip().lower().removesuffix(".0")) for name in rows.split]
     for row, name in enumerate(rows.split):
@@ -135,14 +134,10 @@ def _read_splits(rows: Rows, errors: RowErrors) -> list[str | None] | None:
 
 
 def _check_labels_of_rows(
-    labels: Sequence[str | None], splits: Sequence[str | None] | None, is_new: Tensor, errors: RowErrors
+    labels: Sequence[str | None], splits: Sequence[str | None], is_new: Tensor, errors: RowErrors
 ) -> None:
     """Note rows without a label, and rows of other splits whose label no training row has."""
-    for row, label in enumerate(labels):
-        if label is None and not is_new[row]:
-            errors.add(row, "has no label")
-    if splits is None:
-        return
+    errors.add_where(torch.tensor([label is None for label in labels]) & ~is_new, "has no label")
     good = errors.is_good.nonzero().flatten().tolist()
     trained = {labels[row] for row in good if splits[row] == "train"}
     for row in good:

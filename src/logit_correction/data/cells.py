@@ -56,8 +56,8 @@ def convert_to_text(value: Any, as_written: bool = False) -> str | None:
     return text.strip() or None
 
 
-def convert_series_to_texts(values: pd.Series[Any], as_written: bool = False) -> list[str | None]:
-    """Return the cells of a column as texts.
+def convert_to_texts(values: pd.Series[Any] | NDArray[Any], as_written: bool = False) -> list[str | None]:
+    """Return the cells of a column, or the elements of an array, as texts.
 
     Args:
         values: The column.
@@ -68,8 +68,7 @@ def convert_series_to_texts(values: pd.Series[Any], as_written: bool = False) ->
 
 def convert_attributes_to_texts(values: NDArray[Any]) -> list[str | None]:
     """Return attributes as texts, None where unknown: -1 stands for unknown, too."""
-    texts = map(convert_to_text, values.tolist())
-    return [None if text == "-1" else text for text in texts]
+    return [None if text == "-1" else text for text in convert_to_texts(values)]
 
 
 def convert_to_label_array(values: Any) -> NDArray[Any]:
@@ -134,7 +133,7 @@ def convert_to_storable(values: pd.Series[Any]) -> pd.Series[Any]:
         if isinstance(categories.dtype, pd.DatetimeTZDtype):
             categories = categories.dt.tz_convert("UTC")  # as Parquet returns them
         if categories.dtype.kind in "mM":  # Arrow would write times, zones and spans in another way
-            categories = pd.Series(convert_series_to_texts(categories), dtype=object)
+            categories = pd.Series(convert_to_texts(categories), dtype=object)
         categories = convert_to_storable(categories)
         return pd.Series(categories.astype(object).reindex(values.cat.codes).to_numpy(), values.index, "category")
     if isinstance(dtype, pd.SparseDtype):
@@ -155,7 +154,7 @@ def convert_to_storable(values: pd.Series[Any]) -> pd.Series[Any]:
         is_cut = is_time and values.dropna().map(get_kind).nunique() > 1
         if not is_cut and not isinstance(array, pyarrow.ExtensionArray):
             return array.to_pandas(integer_object_nulls=True, maps_as_pydicts="lossy").set_axis(values.index)
-    return pd.Series(convert_series_to_texts(values, as_written=True), values.index, object)
+    return pd.Series(convert_to_texts(values, as_written=True), values.index, object)
 
 
 def _has_zone(time: Any) -> bool:

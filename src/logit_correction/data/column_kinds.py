@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from logit_correction.data.cells import GAPS, convert_series_to_texts
+from logit_correction.data.cells import GAPS, convert_to_texts
 from logit_correction.data.dates import (
     MOST,
     YEAR_LAST,
@@ -23,7 +23,6 @@ from logit_correction.data.dates import (
     format_days,
     infer_date_order,
     parse_days,
-    rewrite_iso_dates,
 )
 from logit_correction.data.rows import RowErrors
 from logit_correction.formatting import format_option, format_value
@@ -141,7 +140,7 @@ class ColumnKind(NamedTuple):
 
 def list_present_texts(values: pd.Series[Any]) -> list[str]:
     """Return the cells of a column as texts, without gaps."""
-    return [text for text in convert_series_to_texts(values) if text and text.lower() not in GAPS]
+    return [text for text in convert_to_texts(values) if text and text.lower() not in GAPS]
 
 
 def infer_column_kind(values: pd.Series[Any], number_format: NumberFormat = NumberFormat()) -> ColumnKind:  # noqa: B008
@@ -178,7 +177,9 @@ def infer_column_kind(values: pd.Series[Any], number_format: NumberFormat = Numb
 
 def _convert_to_numbers(values: pd.Series[Any], kind: ColumnKind) -> NDArray[np.float64]:
     """Return a number for each cell of a column of a kind, NaN for a cell of another kind."""
-    return KINDS[kind.name].parse(rewrite_iso_dates(values, kind.order) if kind.name == "dates" else values)
+    if kind.name == "dates":
+        return parse_days(values, kind.order)
+    return KINDS[kind.name].parse(values)
 
 
 def parse_column(
@@ -194,12 +195,12 @@ def parse_column(
         coerce: Whether cells that are not of the kind are gaps.
     """
     if kind.name not in KINDS:
-        texts = [normalize_text(text or "", "NFKC").strip() for text in convert_series_to_texts(values)]
+        texts = [normalize_text(text or "", "NFKC").strip() for text in convert_to_texts(values)]
         return np.asarray([WHOLE.sub(r"\1", text) for text in texts], dtype=object)
     numbers = _convert_to_numbers(values, kind)
     is_good = np.abs(numbers) <= LARGEST
     faulty = np.flatnonzero(~is_good)
-    for row, text in zip(faulty.tolist(), convert_series_to_texts(values.iloc[faulty]), strict=True):
+    for row, text in zip(faulty.tolist(), convert_to_texts(values.iloc[faulty]), strict=True):
         is_missing = (text or "").lower() in GAPS
         if (may_miss and is_missing) or (coerce and text and np.isnan(numbers[row])):
             continue

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from contextlib import suppress
-from datetime import date
 from typing import Any, Literal
 
 import numpy as np
@@ -25,11 +23,14 @@ DateOrder = Literal["day", "month", "either", "both", ""]
 MOST = 0.9
 
 #: A date whose year stands last; and one whose year stands first.
-YEAR_LAST = re.compile(r"(\d\d?)([./-])(\d\d?)\2(\d{4})(?!\d)")
-YEAR_FIRST = re.compile(r"(\d{4})([./-])(\d\d?)\2(\d\d?)(?!\d)")
+YEAR_LAST = re.compile(r"^(\d\d?)([./-])(\d\d?)\2(\d{4})(?!\d)")
+YEAR_FIRST = re.compile(r"^(\d{4})([./-])(\d\d?)\2(\d\d?)(?!\d)")
 
-#: The time of day after a date.
-TIME = re.compile(r"[T\s]+(\d\d?):(\d\d(?::\d\d(?:\.\d+)?)?)(?:\s*([AP])\.?M\.?)?", re.IGNORECASE)
+#: What stands first in dates whose year stands last -> these dates with the year first.
+ISO_FORMS = {"day": r"\4-\3-\1", "month": r"\4-\1-\3"}
+
+#: A time of day of the twelve hours before or after noon.
+HALF_DAY_TIME = re.compile(r"(\d\d?)(:\d\d(?::\d\d(?:\.\d+)?)?)\s*([AP])\.?M\.?", re.IGNORECASE)
 
 #: A time of day with its zone, at the end of a text.
 ZONE = re.compile(r":\d\d(?:\.\d+)?\s*(?:Z|[+-]\d\d:?\d*)$")
@@ -45,56 +46,6 @@ DATE_REMEDIES: dict[DateOrder, str] = {
 
 #: Dates that are closer together count as one when a date far from all others is sought.
 DAYS_OF_YEAR = 366
-
-
-def format_iso_date(text: str, order: DateOrder) -> str:
-    """Return a date as 2024-12-31, with its time of day; a text that is not a date in this order as it is.
-
-    Args:
-        text: A cell without blanks around it.
-        order: What stands first where the year stands last.
-
-    >>> format_iso_date("04/28/2024 2:30 PM", "month"), format_iso_date("04/28/2024", "day")
-    ('2024-04-28 14:30', '04/28/2024')
-    >>> format_iso_date("2024/4/28", "")
-    '2024-04-28'
-    """
-    match = YEAR_FIRST.match(text)
-    if match is not None:
-        year, _, month, day = match.groups()
-    else:
-        match = YEAR_LAST.match(text)
-        if match is None or order not in ("day", "month"):
-            return text
-        day, _, month, year = match.groups()
-        if order == "month":
-            day, month = month, day
-    after_date = text[match.end() :]
-    time = TIME.match(after_date)
-    if time is not None:
-        hour = int(time[1])
-        if time[3]:
-            if not 1 <= hour <= 12:
-                return text
-            hour = hour % 12 + (12 if time[3] in "Pp" else 0)
-        after_date = f" {hour:02}:{time[2]}{after_date[time.end() :]}"
-    with suppress(ValueError):
-        return f"{date(int(year), int(month), int(day))}{after_date}"
-    return text
-
-
-def rewrite_iso_dates(values: pd.Series[Any], order: DateOrder) -> pd.Series[Any]:
-    """Return a column in which texts that are dates are written as 2024-12-31.
-
-    Args:
-        values: A column.
-        order: What stands first in its dates.
-    """
-    if values.dtype.kind in "iufbMm":
-        return values
-    return values.astype(object).map(
-        lambda cell: format_iso_date(cell.strip(), order) if isinstance(cell, str) else cell
-    )
 
 
 def infer_date_order(texts: Sequence[str]) -> DateOrder:
@@ -139,23 +90,44 @@ def describe_dates(texts: Sequence[str], days: NDArray[np.float64], order: DateO
     """
     written = [match[0] for text in texts if (match := YEAR_LAST.match(text)) and match[1] != match[3]]
     num_zoned = sum(ZONE.search(text) is not None for text in texts)
+    example = format_days(parse_days(pd.Series(written[:1], dtype=object), order)[0]) if order and written else ""
     return {
-        order: f" ({written[0]} is {format_iso_date(written[0], order)})" if order and written else "",
+        order: example and f" ({written[0]} is {example})",
         "zone": f" in {num_zoned:,} of {format_row_count(len(days))}" if 0 < num_zoned < len(texts) else "",
         "far": describe_outlying_date(days),
     }
 
 
-def parse_days(values: pd.Series[Any]) -> NDArray[np.float64]:
-    """Return the days since 1970 of dates or of texts such as 2024-12-31; NaN for others."""
+def parse_days(values: pd.Series[Any], order: DateOrder = "") -> NDArray[np.float64]:
+    """Return the days since 1970 of dates, or of texts such as 2024-12-31 14:30; NaN for others.
+
+    Args:
+        values: A column.
+        order: What stands first in dates whose year stands last.
+
+    >>> parse_days(pd.Series(["01/02/1970 12:00 PM", "31/01/1970", "1970/1/2"]), "month").tolist()
+    [1.5, nan, 1.0]
+    """
     if values.dtype.kind != "M":
-        texts = values.astype(object).where(values.notna(), "").map(str).str.strip()
-        texts = texts.where(texts.str.match(r"\d{4}-\d\d"))  # pandas would take "now" for a date as well
+        texts = values.astype(object).where(values.notna(), "").map(str).str.split().str.join(" ")
+        texts = texts.str.replace(YEAR_FIRST, r"\1-\3-\4", regex=True)
+        if order in ISO_FORMS:
+            texts = texts.str.replace(YEAR_LAST, ISO_FORMS[order], regex=True)
+        texts = texts.str.replace(HALF_DAY_TIME, _convert_to_24_hours, regex=True)
+        texts = texts.where(texts.str.match(r"\d{4}-\d"))  # pandas would take "now" for a date as well
         values = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
     if values.dt.tz is not None:
         values = values.dt.tz_convert("UTC").dt.tz_localize(None)
     seconds = values.to_numpy(dtype="datetime64[s]") - np.datetime64(0, "s")
     return np.asarray(seconds / np.timedelta64(1, "D"), dtype=np.float64)
+
+
+def _convert_to_24_hours(time: re.Match[str]) -> str:
+    """Return a match of ``HALF_DAY_TIME`` as a time of 24 hours; a time that does not exist as it is."""
+    hour = int(time[1])
+    if not 1 <= hour <= 12:
+        return time[0]
+    return f"{hour % 12 + (12 if time[3] in 'Pp' else 0):02}{time[2]}"
 
 
 def format_days(days: float) -> str:

@@ -16,7 +16,7 @@ from logit_correction.data.source import DataSource
 from logit_correction.data.splits import make_consecutive_splits
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError, check_range
+from logit_correction.errors import InputError, check_choice, check_range
 from logit_correction.formatting import format_option
 from logit_correction.seeds import make_generator
 from logit_correction.types import Correlation
@@ -103,11 +103,6 @@ class ColoredStore(InputStore):
     def images(self, row_indices: Tensor) -> Tensor:
         return (self._fetch_grey(row_indices) * self.color[row_indices][:, :, None, None]).round().to(torch.uint8)
 
-    def to(self, device: torch.device | str) -> ColoredStore:
-        return ColoredStore(
-            self.glyphs.to(device), self.glyph_of_row.to(device), self.color.to(device), scale=self.scale
-        )
-
 
 def parse_correlation(kind: str | Sequence[Sequence[int]], num_labels: int) -> Correlation:
     """Return the correlation that a kind of the paper's section 4.2 names, or that a table spells out.
@@ -125,22 +120,18 @@ def parse_correlation(kind: str | Sequence[Sequence[int]], num_labels: int) -> C
     Raises:
         InputError: If the kind is unknown or the table has not one row per label.
     """
-    other_labels = range(2, num_labels)
     tables: dict[str, list[list[int]]] = {
         "one-to-one": [[j] for j in range(num_labels)],
-        "many-to-one": [[0], [0], *([j - 1] for j in other_labels)],
-        "one-to-many": [[0, 1], *([j + 1] for j in range(1, num_labels))],
-        "many-to-many": [[0, 1], [0, 1], *([j] for j in other_labels)],
+        "many-to-one": [[max(0, j - 1)] for j in range(num_labels)],
+        "one-to-many": [[j + 1] if j else [0, 1] for j in range(num_labels)],
+        "many-to-many": [[j] if j > 1 else [0, 1] for j in range(num_labels)],
     }
     if isinstance(kind, str) and kind not in tables:
         raise InputError(f"correlation {kind!r} is unknown: give one of {', '.join(tables)}, or a table: [[0],[1]]")
     table = tables[kind] if isinstance(kind, str) else kind
     if len(table) != num_labels:
         raise InputError(f"the correlation has {len(table)} rows: give one for each of the {num_labels} labels")
-    try:
-        return Correlation.from_table(table)
-    except ValueError as error:
-        raise InputError(f"correlation table: {error}") from error
+    return Correlation.from_table(table)
 
 
 def draw_attributes(
@@ -192,8 +183,7 @@ class PlantedAttribute:
         if not 0 < minority_ratio <= 1:
             remedy = "must lie in (0, 1]: a fraction, 0.005 for half a per cent"
             raise InputError(f"minority_ratio is {minority_ratio}, but {remedy}")
-        if valid not in ("biased", "balanced"):
-            raise InputError(f"valid {valid!r} is unknown: give biased or balanced")
+        check_choice("valid", valid, ("biased", "balanced"))
         self.correlation = parse_correlation(correlation, num_labels)
         needed = self.correlation.num_attributes
         if needed > len(values):

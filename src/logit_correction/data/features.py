@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from logit_correction.data.cells import check_required_columns, convert_series_to_texts, match_names
+from logit_correction.data.cells import check_required_columns, convert_to_texts, match_names
 from logit_correction.data.column_kinds import (
     MIN_ROWS_PER_NAME,
     NAMES,
@@ -195,7 +195,7 @@ class ColumnReader(Reader):
         # By name: the order of columns changes nothing. ``DataTable.check`` refuses a table in which none varies.
         self.fitted_columns = [_fit_column(name, *content[name], rows, is_good) for name in sorted(varying or content)]
 
-    def encode(self, content: ParsedColumns, errors: RowErrors) -> FittedInputs:
+    def build_inputs(self, content: ParsedColumns, errors: RowErrors) -> FittedInputs:
         """Return the inputs that columns become.
 
         Views see the columns as they were written, but no attribute, even if it is a feature.
@@ -257,7 +257,7 @@ class ColumnReader(Reader):
 
 def _check_date_order(values: pd.Series[Any], order: DateOrder, errors: RowErrors) -> None:
     """Note all dates of a new column as bad if some of them show that it has another order than that of training."""
-    texts = convert_series_to_texts(values)
+    texts = convert_to_texts(values)
     if {order, infer_date_order([text for text in texts if text])} != {"day", "month"}:
         return
     for row, text in enumerate(texts):

@@ -35,6 +35,9 @@ Ranges = Mapping[str, Range]
 #: An image lies outside of a range if this share of its pixels lies more than one step of 255 outside.
 MAX_SHARE_OUTSIDE = 0.001
 
+#: Images whose pixels, of 0 to 255, lie closer together are reported: 12 of 16 bits fill no more.
+DIM = 16
+
 #: Pixels that are decoded of one file, about 500 MB in memory. A JPEG may have more, since it is decoded reduced.
 MAX_PIXELS = 2**26
 
@@ -74,14 +77,14 @@ class Picture(NamedTuple):
     Attributes:
         pixels: (3, height, width) unsigned bytes.
         depth: Which pixels its file holds: ``8 bits`` or one of ``DEPTHS``.
-        is_outside: Whether pixels lie outside of the range, so that they became black or white.
-        is_animated: Whether the file holds further frames or pages, which are not read.
+        traits: ``outside`` of pixels outside of the range, which became black or white; ``animated`` of a file of
+            further frames or pages, which are not read; ``constant`` of one colour throughout, and ``dim`` of pixels
+            that are nearly equal.
     """
 
     pixels: NDArray[np.uint8]
     depth: str
-    is_outside: bool
-    is_animated: bool
+    traits: list[str]
 
 
 def read_pixel_depth(file: Image.Image) -> str:
@@ -139,7 +142,6 @@ def read_picture(
     is_outside = False
     with Image.open(reject_special_file(path), formats=IMAGE_FORMATS) as file:
         depth = read_pixel_depth(file)
-        is_animated = bool(getattr(file, "is_animated", False))
         if box is not None:
             # JPEG can be decoded at a half, a quarter or an eighth of its size, which takes a fraction of the time.
             # Twice the size that is asked for is kept, so that the resizing below has something to average over.
@@ -161,7 +163,14 @@ def read_picture(
         if box is not None:
             image = _resize(image, box, resizing)
         pixels = np.ascontiguousarray(np.asarray(image, dtype=np.uint8).transpose(2, 0, 1))
-    return Picture(pixels, depth, is_outside, is_animated)
+        spread = np.ptp(pixels, axis=(1, 2)).max()
+        traits = {
+            "outside": is_outside,
+            "animated": getattr(file, "is_animated", False),
+            "constant": spread == 0,
+            "dim": 0 < spread <= DIM,
+        }
+    return Picture(pixels, depth, [name for name, holds in traits.items() if holds])
 
 
 def _scale_deep_image(file: Image.Image, depth: str, ranges: Ranges | None) -> tuple[Image.Image, bool]:

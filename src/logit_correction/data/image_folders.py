@@ -61,25 +61,23 @@ def list_own_images(folder: Path) -> list[Path]:
     return [path for path in visible if is_image_name(path) and path.is_file()]
 
 
-def list_visible_files(folder: Path, found_hidden_paths: list[Path] | None = None) -> list[Path]:
-    """Return the files in a folder and in those below it, in order, links to folders among them.
+def walk_folder(folder: Path) -> tuple[list[Path], list[Path]]:
+    """Return the files in a folder and in those below it, in order, links to folders among them; and hidden paths.
 
-    Args:
-        folder: The folder.
-        found_hidden_paths: Gets hidden folders that hold something, and hidden files that are images by name.
+    Hidden are folders that hold something, and files that are images by name.
     """
 
     def refuse(error: OSError) -> None:
         raise InputError(f"{error.filename} cannot be looked into ({error.strerror}): permit it, or remove it")
 
     paths: list[Path] = []
+    hidden: list[Path] = []
     for parent, folders, files in os.walk(folder, onerror=refuse):
-        if found_hidden_paths is not None:
-            found_hidden_paths += find_hidden_paths(Path(parent), folders, files)
+        hidden += find_hidden_paths(Path(parent), folders, files)
         folders[:] = [name for name in folders if not is_hidden_name(name)]
         links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
         paths += [Path(parent, name) for name in (*files, *links) if not is_hidden_name(name)]
-    return sorted(paths)
+    return sorted(paths), hidden
 
 
 def find_hidden_paths(parent: Path, folders: Iterable[str], files: Iterable[str]) -> list[Path]:
@@ -148,7 +146,8 @@ def find_images(root: Path, folders: Mapping[Path, str | None]) -> tuple[Rows, l
     notes = []
     suffixes = ", ".join(IMAGE_SUFFIXES)
     for folder in folders:
-        paths = list_visible_files(folder, hidden)
+        paths, hidden_below = walk_folder(folder)
+        hidden += hidden_below
         # A link that leads to no file is reported under any name: it may stand for a folder of images.
         images = [path for path in paths if is_image_name(path) or not path.is_file()]
         for path in images:

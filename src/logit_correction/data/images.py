@@ -16,9 +16,10 @@ from PIL import UnidentifiedImageError
 from torch import Tensor
 
 from logit_correction.data.cache import cache_array, compute_digest, get_cache_folder
-from logit_correction.data.cells import check_required_columns, convert_series_to_texts
+from logit_correction.data.cells import check_required_columns, convert_to_texts
 from logit_correction.data.image_files import (
     DEPTHS,
+    Picture,
     Range,
     Ranges,
     Resizing,
@@ -37,16 +38,13 @@ from logit_correction.unicode_text import escape_undecodable
 #: Columns of a table that may hold the names of files; the first that is there counts.
 FILE_COLUMNS = ("path", "file", "filename", "file_name", "image", "img_filename", "image_id")
 
-#: Images whose pixels, of 0 to 255, lie closer together are reported: 12 of 16 bits fill no more.
-DIM = 16
-
 #: Part of the name of kept images; another whenever one would be decoded otherwise, so that old ones are not taken.
-PICTURES_VERSION = 9
+PICTURES_VERSION = 10
 
 #: Height and width at which images are decoded only to see whether they can be.
 PROBE_SIZE = (8, 8)
 
-#: Field of ``PictureFacts`` -> what is remarked of its rows, and what follows.
+#: Trait of pictures -> what is remarked of their rows, and what follows.
 REMARKS = {
     "outside": ("pixels lie outside of the training range", "they count as black or white"),
     "animated": ("there are several frames or pages", "the first alone is read"),
@@ -55,23 +53,17 @@ REMARKS = {
 
 
 class PictureFacts(NamedTuple):
-    """Facts about images that were decoded, as plain values: each list holds rows.
+    """Facts about images that were decoded, as plain values: the rows of each.
 
     Attributes:
-        faults: Row and reason of each that could not be read.
-        depths: Depth of pixels -> the rows that have it.
-        outside: Those with pixels outside of the range of their depth.
-        animated: Those of several frames or pages.
-        constant: Those of one colour throughout.
-        dim: Others whose pixels are nearly equal.
+        faults: Reason -> those that could not be read for it.
+        depths: Depth of pixels -> those that have it.
+        traits: Trait of ``Picture`` -> those that have it.
     """
 
-    faults: list[tuple[int, str]]
+    faults: dict[str, list[int]]
     depths: dict[str, list[int]]
-    outside: list[int]
-    animated: list[int]
-    constant: list[int]
-    dim: list[int]
+    traits: dict[str, list[int]]
 
 
 def read_image_store(
@@ -81,8 +73,9 @@ def read_image_store(
     resizing: Resizing = "stretch",
     ranges: Ranges | None = None,
     skip: Iterable[int] = (),
-) -> tuple[InputStore, PictureFacts]:
-    """Read image files into a store, once: the resized images are kept in one file of bytes.
+    cached: bool = True,
+) -> tuple[ArrayStore, PictureFacts]:
+    """Read image files into a store.
 
     Args:
         paths: M image files.
@@ -92,10 +85,27 @@ def read_image_store(
         ranges: For each depth of more than 8 bits, the numbers that become black and white; without it such images are
             unreadable.
         skip: Further rows that are not read.
+        cached: Whether the resized images are kept in a file of bytes, so that they are read once; else in memory.
     """
     shape = (len(paths), 3, *size)
     ranges = ranges or {}
     skip = frozenset(errors.by_row).union(skip)
+    if cached:
+        values, plain_facts = _cache_images(paths, shape, skip, resizing, ranges)
+        facts = PictureFacts(*plain_facts)
+    else:
+        values = np.zeros(shape, np.uint8)
+        facts = _read_images_into(values, paths, skip, resizing, ranges)
+    for fault, rows in facts.faults.items():
+        for row in rows:
+            errors.add(row, fault)
+    return ArrayStore(torch.from_numpy(values)), facts
+
+
+def _cache_images(
+    paths: Sequence[Path], shape: tuple[int, ...], skip: Collection[int], resizing: Resizing, ranges: Ranges
+) -> tuple[NDArray[np.uint8], Any]:
+    """Return images (n, 3, H, W) mapped from a file, and facts about them as a list of plain values."""
     parts: list[str | int] = [PICTURES_VERSION, *shape[1:], resizing, str(sorted(ranges.items()))]
     for row, path in enumerate(paths):
         parts.append(os.path.abspath(path))
@@ -104,20 +114,16 @@ def read_image_store(
             # The time of modification can be set to what it was, that of the last change of any kind cannot.
             parts += [stamp.st_size, stamp.st_mtime_ns, stamp.st_ctime_ns]
     file = get_cache_folder() / "pictures" / f"{compute_digest(parts)}.npy"
-    needed_bytes = math.prod(shape)
 
     def write(temporary: Path) -> PictureFacts:
-        if shutil.disk_usage(file.parent).free < needed_bytes:  # writing to a map on a full disk ends the process
+        num_bytes = math.prod(shape)
+        if shutil.disk_usage(file.parent).free < num_bytes:  # writing to a map on a full disk ends the process
             remedy = f"name another folder by LOGIT_CORRECTION_CACHE, or give a smaller {format_option('data.size')}"
-            raise InputError(f"{file.parent} has no room for {needed_bytes / 2**30:.1f} GiB of images: {remedy}")
+            raise InputError(f"{file.parent} has no room for {num_bytes / 2**30:.1f} GiB of images: {remedy}")
         values = np.lib.format.open_memmap(temporary, mode="w+", dtype=np.uint8, shape=shape)
         return _read_images_into(values, paths, skip, resizing, ranges, "reading images")
 
-    values, plain_facts = cache_array(file, write)
-    facts = PictureFacts(*plain_facts)
-    for row, fault in facts.faults:
-        errors.add(row, fault)
-    return ArrayStore(torch.from_numpy(values)), facts
+    return cache_array(file, write)
 
 
 def _read_images_into(
@@ -129,37 +135,28 @@ def _read_images_into(
     title: str = "",
 ) -> PictureFacts:
     """Read images into (n, 3, H, W), by threads, and return facts about them; a progress bar shows ``title``."""
-    size = (values.shape[2], values.shape[3])
 
-    def read(row: int) -> tuple[str, list[str]] | str:
-        """Return depth and fields of ``PictureFacts`` of a row, or why it is bad."""
+    def read(row: int) -> Picture | str:
+        """Return the picture of a row, or why it is bad."""
         try:
-            picture = read_picture(paths[row], size, resizing, ranges)
+            picture = read_picture(paths[row], values.shape[2:], resizing, ranges)
         except UnidentifiedImageError:
             return "is not an image that Pillow can read"
         except Exception as error:  # SyntaxError is among them
             return f"cannot be read ({format_reason(error)})"
         values[row] = picture.pixels
-        spread = np.ptp(picture.pixels.reshape(3, -1), axis=1).max()
-        traits = {
-            "outside": picture.is_outside,
-            "animated": picture.is_animated,
-            "constant": spread == 0,
-            "dim": 0 < spread <= DIM,
-        }
-        return picture.depth, [name for name, holds in traits.items() if holds]
+        return picture
 
-    facts = PictureFacts([], {}, [], [], [], [])
+    facts = PictureFacts({}, {}, {})
     rows = [row for row in range(len(paths)) if row not in skip]
     with ignore_image_warnings():
-        for row, outcome in zip(rows, map_in_threads(read, rows, title), strict=True):
-            if isinstance(outcome, str):
-                facts.faults.append((row, outcome))
+        for row, picture in zip(rows, map_in_threads(read, rows, title), strict=True):
+            if isinstance(picture, str):
+                facts.faults.setdefault(picture, []).append(row)
                 continue
-            depth, traits = outcome
-            facts.depths.setdefault(depth, []).append(row)
-            for trait in traits:
-                getattr(facts, trait).append(row)
+            facts.depths.setdefault(picture.depth, []).append(row)
+            for trait in picture.traits:
+                facts.traits.setdefault(trait, []).append(row)
     return facts
 
 
@@ -220,7 +217,7 @@ class ImageReader(Reader):
         assert rows.frame is not None
         column = self.column or next((name for name in FILE_COLUMNS if name in rows.frame), FILE_COLUMNS[0])
         check_required_columns(rows.frame, rows.place, [column])
-        names = convert_series_to_texts(rows.frame[column], as_written=True)
+        names = convert_to_texts(rows.frame[column], as_written=True)
         return find_files_within(folder, names, rows.errors, column, fallback=fallback), names
 
     def fit(self, content: list[Path], train: Tensor, errors: RowErrors) -> None:
@@ -230,7 +227,7 @@ class ImageReader(Reader):
         self.depths = []
         self.allows_constant = None
 
-    def encode(self, content: list[Path], errors: RowErrors) -> FittedInputs:
+    def build_inputs(self, content: list[Path], errors: RowErrors) -> FittedInputs:
         """Return a store of all images of a training, which are read once.
 
         An image of one colour is a bad row, unless most of those of the training are.
@@ -239,7 +236,7 @@ class ImageReader(Reader):
         store, facts = read_image_store(content, self.size, errors, self.resizing, self.ranges)
         if self.allows_constant is None:
             self.depths = sorted(facts.depths)
-            self.allows_constant = 2 * len(facts.constant) > sum(map(len, facts.depths.values()))
+            self.allows_constant = 2 * len(facts.traits.get("constant", ())) > sum(map(len, facts.depths.values()))
         self._add_remarks_of_facts(facts, errors)
         form = f"resized to {self.size[0]}x{self.size[1]}, {self.resizing}"
         for depth, (low, high) in self.ranges.items():
@@ -255,31 +252,19 @@ class ImageReader(Reader):
 
     def _add_remarks_of_facts(self, facts: PictureFacts, errors: RowErrors) -> None:
         """Note bad rows, and what users should know of others."""
-        if not self.allows_constant:
-            for row in facts.constant:
-                errors.add(row, "is of one colour throughout, after it was read")
+        for row in () if self.allows_constant else facts.traits.get("constant", ()):
+            errors.add(row, "is of one colour throughout, after it was read")
+        remarks = [(*REMARKS[trait], rows) for trait, rows in facts.traits.items() if trait in REMARKS]
         for depth, rows in facts.depths.items():
             if self.depths and depth not in self.depths:
                 fact = f"pixels have {depth}, and those of training {format_list(self.depths)},"
-                errors.add_remark(fact, "save them as those of training", len(rows), errors.rows[rows[0]])
-        for trait, (fact, consequence) in REMARKS.items():
-            rows = getattr(facts, trait)
-            if rows:
-                errors.add_remark(fact, consequence, len(rows), errors.rows[rows[0]])
+                remarks.append((fact, "save them as those of training", rows))
+        for fact, consequence, rows in remarks:
+            errors.add_remark(fact, consequence, len(rows), errors.row_names[rows[0]])
 
-    def find_unreadable(self, content: list[Path], errors: RowErrors) -> None:
+    def check_readable(self, content: list[Path], errors: RowErrors) -> None:
         ranges = self.ranges or survey_image_files(content)[1]
-        self._read_images(content, PROBE_SIZE, ranges, errors)
-
-    def _read_images(
-        self, paths: Sequence[Path], size: tuple[int, int], ranges: Ranges, errors: RowErrors
-    ) -> tuple[NDArray[np.uint8], PictureFacts]:
-        """Return images in memory, and facts about them; unreadable ones are noted, and black."""
-        images = np.zeros((len(paths), 3, *size), dtype=np.uint8)
-        facts = _read_images_into(images, paths, frozenset(errors.by_row), self.resizing, ranges)
-        for row, fault in facts.faults:
-            errors.add(row, fault)
-        return images, facts
+        read_image_store(content, PROBE_SIZE, errors, self.resizing, ranges, cached=False)
 
     def transform(self, rows: Rows) -> tuple[InputStore, dict[str, Any]]:
         """Return new images as a network takes them, and their files; unreadable ones are noted, and black."""
@@ -292,6 +277,6 @@ class ImageReader(Reader):
         else:
             raise InputError("this model takes images: give image files, or arrays")
         assert self.size is not None
-        images, facts = self._read_images(paths, self.size, self.ranges, rows.errors)
+        store, facts = read_image_store(paths, self.size, rows.errors, self.resizing, self.ranges, cached=False)
         self._add_remarks_of_facts(facts, rows.errors)
-        return ArrayStore(torch.from_numpy(images), self.scale), {"files": paths}
+        return ArrayStore(store.values, self.scale), {"files": paths}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -16,10 +17,9 @@ from torch import Tensor
 from logit_correction.data.cells import (
     check_required_columns,
     convert_attributes_to_texts,
-    convert_series_to_texts,
     convert_to_label_array,
     convert_to_storable,
-    convert_to_text,
+    convert_to_texts,
     normalize_column_names,
 )
 from logit_correction.data.image_folders import find_images, find_label_folders, is_image_name
@@ -36,7 +36,7 @@ from logit_correction.unicode_text import normalize_text
 RowValues: TypeAlias = "str | Sequence[Any] | NDArray[Any] | Tensor | pd.Series"
 
 
-def iterate_rows(
+def convert_to_rows(
     inputs: Any, *, texts: bool = False, labelled: bool = False, encoding: str | None = None
 ) -> Iterator[Rows]:
     """Yield rows in the form that their type decides.
@@ -48,29 +48,28 @@ def iterate_rows(
         labelled: Whether a folder holds a folder of images for each label.
         encoding: Encoding of CSV files that are not in UTF-8.
     """
-    if isinstance(inputs, Path):
-        inputs = [inputs]
-    elif hasattr(inputs, "toarray"):  # a sparse matrix
-        inputs = to_numpy(inputs)
     frame = convert_to_frame(inputs)
     if frame is not None:
         yield Rows("the table of new rows", range(len(frame)), frame=frame)
         return
-    is_numeric = isinstance(inputs, Tensor) or (isinstance(inputs, np.ndarray) and inputs.dtype.kind not in "UO")
-    if not is_numeric:
+    if isinstance(inputs, Path):
+        inputs = [inputs]
+    is_array = isinstance(inputs, np.ndarray) and inputs.dtype.kind not in "UO"
+    if not (is_array or isinstance(inputs, Tensor) or hasattr(inputs, "toarray")):  # a sparse matrix
         if isinstance(inputs, str) or not isinstance(inputs, Iterable):
             raise InputError(f"the inputs are one value of type {type(inputs).__name__}: give a list of rows")
         inputs = list(inputs)
-        others = [row for row, value in enumerate(inputs) if not isinstance(value, str | Path)]
-        if not others:
+        is_text = [isinstance(value, str | Path) for value in inputs]
+        if all(is_text):
             if texts and all(isinstance(value, str) for value in inputs):
                 yield Rows("the new texts", range(len(inputs)), texts=inputs)
             else:
-                yield from _iterate_paths([Path(value) for value in inputs], labelled, texts, encoding)
+                yield from _read_paths(list(map(Path, inputs)), labelled, texts, encoding)
             return
-        if len(others) < len(inputs):
+        if any(is_text):
             raise InputError(
-                f"row {others[0]} of the inputs is not a text, as others are: give one there, or leave the row out"
+                f"row {is_text.index(False)} of the inputs is not a text, as others are: give one there, or leave the "
+                "row out"
             )
     try:
         values = to_numpy(inputs)
@@ -86,23 +85,23 @@ def convert_to_frame(table: Any) -> pd.DataFrame | None:
 
     An index that has a name becomes a column.
     """
-    if isinstance(table, pd.DataFrame):
-        frame = table.reset_index(drop=not any(table.index.names), allow_duplicates=True)
-        frame = normalize_column_names(frame, "the table")
-        return frame.assign(**{str(name): convert_to_storable(frame[name]) for name in frame})
     if hasattr(table, "to_pandas"):
-        return convert_to_frame(table.to_pandas())
+        table = table.to_pandas()
     try:
         if isinstance(table, Mapping) and not hasattr(table, "shape"):
             columns = {name: to_numpy(value) if isinstance(value, Tensor) else value for name, value in table.items()}
-            return convert_to_frame(pd.DataFrame({name: _drop_index(values) for name, values in columns.items()}))
-        if isinstance(table, Sequence) and table and all(isinstance(row, Mapping) for row in table):
-            return convert_to_frame(pd.DataFrame(table, dtype=object))  # a gap next to a 3 does not make it 3.0
+            table = pd.DataFrame({name: _drop_index(values) for name, values in columns.items()})
+        elif isinstance(table, Sequence) and table and all(isinstance(row, Mapping) for row in table):
+            table = pd.DataFrame(table, dtype=object)  # a gap next to a 3 does not make it 3.0
     except (TypeError, ValueError) as error:
         raise InputError(
             f"the inputs cannot be read as a table ({format_reason(error)}): give a list of rows"
         ) from error
-    return None
+    if not isinstance(table, pd.DataFrame):
+        return None
+    frame = table.reset_index(drop=not any(table.index.names), allow_duplicates=True)
+    frame = normalize_column_names(frame, "the table")
+    return frame.assign(**{str(name): convert_to_storable(frame[name]) for name in frame})
 
 
 def _drop_index(values: Iterable[Any]) -> Any:
@@ -111,28 +110,30 @@ def _drop_index(values: Iterable[Any]) -> Any:
     return array if isinstance(array, pd.Categorical) else list(values)
 
 
-def _iterate_paths(paths: Sequence[Path], labelled: bool, tables: bool, encoding: str | None) -> Iterator[Rows]:
+def _read_paths(paths: Sequence[Path], labelled: bool, tables: bool, encoding: str | None) -> Iterator[Rows]:
     """Yield the rows of files, folders and tables, in their order; with ``tables`` a file is one unless an image."""
-    files: list[Path] = []
-    for path in paths:
+
+    def is_table(path: Path) -> bool:
         is_image = is_image_name(path)
-        if path.is_dir():
-            rows = _read_folder(path, labelled)
-            if labelled:
-                yield replace(rows, folder=None)
-                continue
-            good = rows.errors.is_good.tolist()
-            files += [file for file, is_good in zip(rows.files or (), good, strict=True) if is_good]
-        elif is_table_file(path) or (tables and not is_image) or not (path.exists() or is_image):
-            if files:
-                yield Rows("images", range(len(files)), files=files)
-                files = []
-            frame = read_frame(path, None if encoding and is_utf8_csv(path) else encoding)
-            yield Rows(str(path), frame.index, frame, path.parent)
-        else:
-            files.append(path)
-    if files:
-        yield Rows("images", range(len(files)), files=files)
+        return not path.is_dir() and (
+            is_table_file(path) or (tables and not is_image) or not (path.exists() or is_image)
+        )
+
+    for are_tables, group in groupby(paths, is_table):
+        files: list[Path] = []
+        for path in group:
+            if are_tables:
+                frame = read_frame(path, None if encoding and is_utf8_csv(path) else encoding)
+                yield Rows(str(path), frame.index, frame, path.parent)
+            elif not path.is_dir():
+                files.append(path)
+            elif labelled:
+                yield replace(_read_folder(path, labelled), folder=None)
+            else:
+                rows = _read_folder(path, labelled)
+                files += [file for row, file in enumerate(rows.files or ()) if row not in rows.errors.by_row]
+        if files:
+            yield Rows("images", range(len(files)), files=files)
 
 
 def _read_folder(folder: Path, labelled: bool) -> Rows:
@@ -143,7 +144,7 @@ def _read_folder(folder: Path, labelled: bool) -> Rows:
     rows, notes = find_images(folder, folders)
     errors = rows.errors
     if labelled and errors:  # all that is wrong is raised at once
-        ImageReader(None).find_unreadable(list(rows.files or ()), errors)
+        ImageReader(None).check_readable(list(rows.files or ()), errors)
     if labelled or len(errors) == len(rows):
         errors.raise_if_any()
     elif errors:
@@ -166,11 +167,11 @@ def get_row_values(rows: Rows, values: RowValues, kind: str) -> Sequence[str | N
         if rows.frame is None:
             raise InputError(f"{kind} {column!r} names a column, and {rows.place} have none: give one {kind} a row")
         check_required_columns(rows.frame, rows.place, [column])
-        return convert_series_to_texts(rows.frame[column])
+        return convert_to_texts(rows.frame[column])
     array = convert_to_label_array(values)
     if len(array) != len(rows):
         raise InputError(f"there are {len(rows):,} rows, but {len(array):,} {kind}s: give one a row")
-    return convert_attributes_to_texts(array) if kind == "attribute" else list(map(convert_to_text, array.tolist()))
+    return convert_attributes_to_texts(array) if kind == "attribute" else convert_to_texts(array)
 
 
 def get_label_indices(rows: Rows, label: RowValues | None, label_names: Sequence[str]) -> NDArray[np.int64]:
@@ -189,8 +190,7 @@ def get_label_indices(rows: Rows, label: RowValues | None, label_names: Sequence
         raise InputError("new rows can be judged only by their labels: give label=, a list of names or a column")
     labels = get_row_values(rows, row_labels, "label")
     index = find_name_positions(labels, label_names)
-    errors = RowErrors(rows.place, rows.names)
-    errors.by_row |= rows.errors.by_row
+    errors = RowErrors(rows.place, rows.names, {**rows.errors.by_row})
     for row in (index < 0).nonzero().flatten().tolist():
         errors.add(row, f"the label {labels[row]!r} is not in the training data" if labels[row] else "has no label")
     errors.raise_if_any(remedy=f"the labels of training are {', '.join(label_names)}: give one of them to each row")

@@ -23,16 +23,15 @@ from logit_correction.data.cells import (
     check_required_column_names,
     check_required_columns,
     convert_attributes_to_texts,
-    convert_series_to_texts,
     convert_to_label_array,
-    convert_to_text,
+    convert_to_texts,
     infer_label_kind,
 )
 from logit_correction.data.column_kinds import NumberFormat
 from logit_correction.data.features import ColumnReader
 from logit_correction.data.image_folders import HIDDEN_PREFIXES, find_images, find_label_folders
 from logit_correction.data.images import ImageReader
-from logit_correction.data.new_rows import convert_to_frame, iterate_rows
+from logit_correction.data.new_rows import convert_to_frame, convert_to_rows
 from logit_correction.data.reader import convert_to_channels_first
 from logit_correction.data.rows import Rows
 from logit_correction.data.source import DataSource
@@ -174,8 +173,8 @@ class Table(DataSource):
         self._check_columns_chosen(text, path, features)
         self.splitting = Splitting(**splitting)
         self.augment = build_augmentation(augment) if path else None
-        parts = {self.label, self.split, self.split_by, *self.attributes}
-        self.chosen_columns = {*parts, text, path, *features, *categorical, *numbers}
+        self.part_columns = [name for name in (self.label, self.split, self.split_by, *self.attributes) if name]
+        self.chosen_columns = {*self.part_columns, text, path, *features, *categorical, *numbers}
         if text:
             self.reader = TextReader(text, tokenizer, max_tokens)
         elif path:
@@ -213,16 +212,15 @@ class Table(DataSource):
             notes.append(f"the first column, without a name, is not used ({self.UNNAMED})")
         if self.SPLIT in frame.columns and self.SPLIT not in self.chosen_columns:
             notes.append(f"the column 'split' is not used: give {format_option('data.split', 'split')} to use it")
-        parts = [name for name in (self.label, self.split, self.split_by, *self.attributes) if name]
-        check_required_columns(frame, place, parts)
-        texts = {name: convert_series_to_texts(frame[name]) for name in parts}
+        check_required_columns(frame, place, self.part_columns)
+        texts: dict[str | None, list[str | None]] = {name: convert_to_texts(frame[name]) for name in self.part_columns}
         rows = Rows(
             place,
             frame.index,
             frame,
             self.file.parent,
-            label=texts[str(self.label)],
-            split=texts[self.split] if self.split else None,
+            label=texts[self.label],
+            split=texts.get(self.split),
         )
         return build_table(
             rows,
@@ -230,12 +228,12 @@ class Table(DataSource):
             self.splitting,
             source="rows given in Python" if is_from_python else f"the rows of {self.file.name}",
             split_by=self.split_by,
-            units=texts[self.split_by] if self.split_by else (),
+            units=texts.get(self.split_by, ()),
             attributes={name: texts[name] for name in self.attributes},
             notes=notes,
             augment=self.augment,
             label_kind=infer_label_kind(frame[self.label]),
-            lines=torch.tensor(frame.index.to_numpy()) if frame.index.name == "line" else None,
+            lines=torch.tensor(frame.index) if frame.index.name == "line" else None,
         )
 
 
@@ -320,8 +318,7 @@ def from_arrays(
             raise InputError(f"{name} has shape {values.shape}, but must be ({len(rows)},), one for each input")
         if values.dtype.kind == "S":
             values = np.char.decode(values)
-        is_attribute = name == "attribute"
-        texts = convert_attributes_to_texts(values) if is_attribute else map(convert_to_text, values.tolist())
+        texts = convert_attributes_to_texts(values) if name == "attribute" else convert_to_texts(values)
         saved[name] = np.asarray([text or "" for text in texts])
     content = BytesIO()
     np.savez(content, **{name: np.ascontiguousarray(array) for name, array in saved.items()})  # type: ignore[arg-type]
@@ -379,12 +376,12 @@ def from_rows(
     """Make rows in any form the data of a run; all columns of a data frame are features.
 
     Args:
-        inputs: n rows, as ``iterate_rows`` takes them; a str is a text.
+        inputs: n rows, as ``convert_to_rows`` takes them; a str is a text.
         label: n labels.
         folder: Where to save; by default the cache folder.
         **options: Those of ``Table`` or ``Arrays``.
     """
-    rows = next(iterate_rows(inputs, texts=True), None)
+    rows = next(convert_to_rows(inputs, texts=True), None)
     if rows is None or rows.values is not None:
         return from_arrays(inputs, label, folder=folder, **options)
     labels = convert_to_label_array(label)

@@ -47,8 +47,8 @@ class Reader(ABC):
 
     The rows of a training go through ``validate`` and ``fit_transform``, new ones through ``transform``.
     ``fit_transform`` is ``fit``, which computes what inputs need of the training rows (means, vocabularies), and
-    ``encode``, which makes inputs by that. After ``load_state`` nothing is fitted, so rows of a training that are read
-    again become the same inputs. Bad rows are noted in ``Rows.errors``.
+    ``build_inputs``, which makes inputs by that. After ``load_state`` nothing is fitted, so rows of a training that are
+    read again become the same inputs. Bad rows are noted in ``Rows.errors``.
 
     Attributes:
         scale: What inputs are multiplied by, after bytes were brought to [0, 1].
@@ -77,7 +77,7 @@ class Reader(ABC):
         """
 
     @abstractmethod
-    def encode(self, content: Any, errors: RowErrors) -> FittedInputs:
+    def build_inputs(self, content: Any, errors: RowErrors) -> FittedInputs:
         """Make inputs by what was fitted or loaded.
 
         Args:
@@ -95,9 +95,9 @@ class Reader(ABC):
         """
         if not self.has_loaded_state:
             self.fit(content, train, errors)
-        return self.encode(content, errors)
+        return self.build_inputs(content, errors)
 
-    def find_unreadable(self, content: Any, errors: RowErrors) -> None:  # noqa: B027  (most readers read all at once)
+    def check_readable(self, content: Any, errors: RowErrors) -> None:  # noqa: B027  (most readers read all at once)
         """Note further errors of rows some of which are bad already, so that all are raised together.
 
         Args:
@@ -110,12 +110,12 @@ class Reader(ABC):
         self.has_loaded_state = bool(preparation)
 
     def validate_new(self, rows: Rows) -> Any:
-        """Return what ``encode`` takes of new rows; ``InputError`` if they have another form than those of training."""
+        """Return what ``build_inputs`` takes of new rows; ``InputError`` if those of training had another form."""
         return self.validate(rows)[0]
 
     def transform(self, rows: Rows) -> tuple[InputStore, dict[str, Any]]:
         """Return the inputs of new rows, and the forms in which views may look at them."""
-        encoded = self.encode(self.validate_new(rows), rows.errors)
+        encoded = self.build_inputs(self.validate_new(rows), rows.errors)
         return encoded.inputs, encoded.forms
 
 
@@ -158,7 +158,7 @@ class NumericReader(Reader):
             self.mean, std = compute_mean_and_std(values)
             self.std = np.where(values.max(axis=0) > values.min(axis=0), std, NEVER_VARIED)
 
-    def encode(self, content: NDArray[Any], errors: RowErrors) -> FittedInputs:
+    def build_inputs(self, content: NDArray[Any], errors: RowErrors) -> FittedInputs:
         """Return the arrays as inputs, and the columns of vectors, named by their number."""
         width = content.shape[1] if content.ndim == 2 else 0
         columns = {str(place): content[:, place] for place in range(width)} if width <= self.MAX_COLUMNS else {}
@@ -193,8 +193,7 @@ def build_array_store(values: NDArray[Any], errors: RowErrors, scale: float = 1.
         with np.errstate(over="ignore"):
             values = values.astype(np.float32)
         is_finite = np.isfinite(values).all(axis=tuple(range(1, values.ndim)))
-        for row in np.flatnonzero(~is_finite).tolist():
-            errors.add(row, "its input holds NaN or infinity")
+        errors.add_where(~is_finite, "its input holds NaN or infinity")
         values[~is_finite] = 0
     return ArrayStore(torch.from_numpy(np.require(values, requirements=["C", "W"])), scale)
 

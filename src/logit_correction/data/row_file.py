@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from logit_correction.data.cells import check_required_column_names, convert_series_to_texts
+from logit_correction.data.cells import check_required_column_names, convert_to_texts
 from logit_correction.data.table_files import read_frame
 from logit_correction.errors import InputError
 from logit_correction.spreadsheets import unescape_spreadsheet_texts
@@ -33,7 +33,7 @@ class RowFile:
         self.key = next((name for name in KEYS if name in self.frame), "")
         if not self.key:
             raise InputError(f"{self.path} has no column row, line or path: name each row by its number or its path")
-        self.names = [name or "" for name in convert_series_to_texts(self.frame[self.key], as_written=True)]
+        self.names = [name or "" for name in convert_to_texts(self.frame[self.key], as_written=True)]
         bad = next((name for name, count in Counter(self.names).items() if count > 1 or not name), None)
         if bad is not None:
             raise InputError(f"{self.path}: {self.key} {bad!r} is empty or stands there twice: name each row once")
@@ -68,7 +68,7 @@ class RowFile:
             rows: N rows of the data.
         """
         check_required_column_names(list(self.frame.columns), str(self.path), [column])
-        texts = convert_series_to_texts(self.frame[column])
+        texts = convert_to_texts(self.frame[column])
         return [texts[position] if position >= 0 else None for position in self.find_row_positions(rows).tolist()]
 
     def check_labels(self, rows: TrainingRows, label_names: Sequence[str]) -> None:

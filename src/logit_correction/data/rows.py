@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -26,34 +27,27 @@ from logit_correction.formatting import format_first, format_option, format_row_
 from logit_correction.paths import is_within
 from logit_correction.unicode_text import escape_undecodable
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 OnBadRows = Literal["error", "skip"]
 
 #: Rows that a message names for one error.
 MAX_ROWS_SHOWN = 3
 
 
+@dataclass
 class RowErrors:
     """The errors of single rows, gathered to be raised together.
 
     Attributes:
+        place: Where the rows are from, such as a file, for messages.
+        row_names: The name of each row, for messages.
         by_row: Row -> why it is bad.
         remarks: Fact and consequence that a user should know of rows that are not bad -> how many rows, and an example.
     """
 
-    def __init__(self, place: str, rows: Sequence[str]) -> None:
-        """Begin without errors.
-
-        Args:
-            place: Where the rows are from, such as a file, for messages.
-            rows: The name of each row, for messages.
-        """
-        self.place = place
-        self.rows = rows
-        self.by_row: dict[int, str] = {}
-        self.remarks: dict[tuple[str, str], tuple[int, str]] = {}
+    place: str
+    row_names: Sequence[str]
+    by_row: dict[int, str] = field(default_factory=dict)
+    remarks: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
 
     def add(self, row: int, fault: str) -> None:
         """Note an error; the first one of a row counts.
@@ -88,7 +82,7 @@ class RowErrors:
 
     def describe_remarks(self) -> tuple[str, ...]:
         """Return a sentence for each remark, with its share of all rows."""
-        total = len(self.rows)
+        total = len(self.row_names)
         sentences = []
         for (fact, consequence), (count, example) in self.remarks.items():
             share = f"in all {total:,} rows" if count == total > 1 else f"in {count:,} of {format_row_count(total)}"
@@ -106,7 +100,7 @@ class RowErrors:
     @property
     def is_good(self) -> Tensor:
         """(M,) bool, whether each row is good."""
-        good = torch.ones(len(self.rows), dtype=torch.bool)
+        good = torch.ones(len(self.row_names), dtype=torch.bool)
         good[list(self.by_row)] = False
         return good
 
@@ -127,7 +121,7 @@ class RowErrors:
         are_bad = "1 row is bad" if len(self) == 1 else f"{len(self):,} rows are bad"
         them = "it" if len(self) == 1 else "them"
         if on_bad_rows == "skip":
-            if len(self) < len(self.rows):
+            if len(self) < len(self.row_names):
                 return (f"{self.place}: {are_bad} and left out: {self}",)
             remedy = f"fix {them}, for no other is left"
         elif on_bad_rows == "error":
@@ -138,7 +132,7 @@ class RowErrors:
         """Return the first errors, each once with its rows, and the count of the others."""
         rows_by_fault: dict[str, list[str]] = {}
         for row, fault in sorted(self.by_row.items()):
-            rows_by_fault.setdefault(fault, []).append(self.rows[row])
+            rows_by_fault.setdefault(fault, []).append(self.row_names[row])
         parts = [f"{format_first(rows, MAX_ROWS_SHOWN)}: {fault}" for fault, rows in rows_by_fault.items()]
         return format_first(parts, separator="; ")
 
@@ -187,51 +181,42 @@ class Rows:
             for row in find_repeated_header_rows(self.frame):
                 errors.add(row, "holds the names of the columns again, as where files were joined")
             for line, fault in self.frame.attrs.get("swallowed", {}).items():
-                for row in np.flatnonzero(np.asarray(self.numbers) == line).tolist():
-                    errors.add(row, fault)
+                errors.add_where(np.asarray(self.numbers) == line, fault)
         return errors
 
     def iterate_parts(self, max_rows: int) -> Iterator[Rows]:
         """Yield the rows, ``max_rows`` at a time."""
-        names = ("numbers", "files", "label", "split", "texts", "values")
+        names = ("numbers", "frame", "files", "label", "split", "texts", "values")
         held = {name: getattr(self, name) for name in names if getattr(self, name) is not None}
         for start in range(0, len(self), max_rows):
-            part = slice(start, start + max_rows)
-            frame = None if self.frame is None else self.frame.iloc[part]
-            yield replace(self, frame=frame, **{name: values[part] for name, values in held.items()})
+            part = slice(start, start + max_rows)  # of a frame, too, it takes rows by their place
+            yield replace(self, **{name: values[part] for name, values in held.items()})
 
 
 def find_files_within(
-    root: Path,
-    names: Sequence[str | None],
-    errors: RowErrors,
-    column: str,
-    look: bool = True,
-    fallback: Path | None = None,
+    root: Path, names: Sequence[str | None], errors: RowErrors, column: str, fallback: Path | None = None
 ) -> list[Path]:
     """Return the files (M,) that the rows of a table name, and note rows whose file is missing or outside of ``root``.
 
     Args:
-        root: The folder of the files.
+        root: The folder of the files, which no link may leave.
         names: Their names, relative to it.
         errors: Where bad rows are noted.
         column: The column of the names, for messages.
-        look: Whether each file must be there, and no link may lead out of ``root``.
         fallback: Another folder, for names that are not files in ``root``.
     """
-    resolve = os.path.realpath if look else os.path.abspath
-    bases = [(folder, resolve(folder)) for folder in (root, fallback) if folder]
+    bases = [(folder, os.path.realpath(folder)) for folder in (root, fallback) if folder]
     paths = []
     for row, given_name in enumerate(names):
         name = (given_name or "").partition("\0")[0]  # which no file's name holds
-        inside = [folder / name for folder, base in bases if is_within(folder / name, base, look)]
-        path = next((path for path in inside if not look or os.path.isfile(path)), None) if name else None
-        paths.append(path or root / name)
+        inside = [folder / name for folder, base in bases if is_within(folder / name, base)]
+        files = [path for path in inside if name and os.path.isfile(path)]
+        paths.append(files[0] if files else root / name)
         if not name:
             errors.add(row, f"column {column!r} is empty")
         elif not inside:
             remedy = f"name the folder of all files by {format_option('data.root')}"
             errors.add(row, f"{name!r} lies outside of {root} ({remedy})")
-        elif path is None:
+        elif not files:
             errors.add(row, f"{name!r} is missing in {root} (name another folder by {format_option('data.root')})")
     return paths

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from logit_correction.data.images import ImageReader
-from logit_correction.data.new_rows import iterate_rows
+from logit_correction.data.new_rows import convert_to_rows
 from logit_correction.data.reader import NumericReader, Reader
 from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.stores import InputStore
@@ -62,21 +62,21 @@ class DataSource(ABC):
         """Yield new rows in the form that their type decides.
 
         Args:
-            inputs: See ``iterate_rows``.
+            inputs: See ``convert_to_rows``.
             labelled: Whether a folder holds a folder of images for each label.
         """
         texts = not isinstance(self.reader, ImageReader | NumericReader)
-        return iterate_rows(inputs, texts=texts, labelled=labelled, encoding=self.encoding)
+        return convert_to_rows(inputs, texts=texts, labelled=labelled, encoding=self.encoding)
 
     def read(
-        self, sources: Iterable[Rows], info: DataInfo, bad_too: bool = False
+        self, sources: Iterable[Rows], info: DataInfo, keep_bad: bool = False
     ) -> Iterator[tuple[Rows, InputStore, dict[str, Any]]]:
         """Yield new rows, some at a time, with their inputs and the forms in which views look at them.
 
         Args:
             sources: Rows of one or several files, tables or arrays.
             info: The shape of inputs in training.
-            bad_too: Whether bad rows are yielded too, with finite inputs and named by ``Rows.errors``; otherwise they
+            keep_bad: Whether bad rows are yielded too, with finite inputs and named by ``Rows.errors``; otherwise they
                 raise ``InputError``.
         """
         for rows in sources:
@@ -87,7 +87,7 @@ class DataSource(ABC):
                 store, forms = self.reader.transform(part)
                 if not info.tokens and tuple(store.input_shape) != tuple(info.input_shape):
                     raise InputError(f"inputs have shape {store.input_shape}, but must have {tuple(info.input_shape)}")
-                if not bad_too:
+                if not keep_bad:
                     part.errors.raise_if_any()
                 for (fact, consequence), (count, example) in part.errors.remarks.items():
                     remarks.add_remark(fact, consequence, count, example)

@@ -67,7 +67,7 @@ def make_consecutive_splits(*sizes: int) -> dict[str, Tensor]:
 
 def make_splits(
     label: Tensor,
-    given_splits: Sequence[str | None] | None,
+    given_splits: Sequence[str | None],
     label_names: Sequence[str],
     splitting: Splitting,
     unit: Tensor | None = None,
@@ -80,7 +80,7 @@ def make_splits(
 
     Args:
         label: (M,) long, 0..L-1; rows of label -1 belong to no split.
-        given_splits: The split of each row, None where it has none; None if no split is given.
+        given_splits: The split of each row, None where it has none; of no rows or None for all if no split is given.
         label_names: L names.
         splitting: Fractions and seed of the splits that are drawn.
         unit: (M,) long, 0..U-1; rows of one unit are drawn together. By default each row is one.
@@ -91,7 +91,8 @@ def make_splits(
     """
     rows = (label >= 0).nonzero().flatten()
     split = {"train": rows}
-    if given_splits is not None:
+    is_any_given = any(given_splits)
+    if is_any_given:
         names = np.asarray(given_splits, dtype=object)[rows.numpy()]
         split = {name: rows[torch.from_numpy(names == name)] for name in SPLITS}
         split = {name: part for name, part in split.items() if len(part)}
@@ -106,11 +107,11 @@ def make_splits(
     commonest_first = train[torch.bincount(label[train])[label[train]].argsort(descending=True, stable=True)]
     unit_label = torch.full_like(size, -1)
     unit_label[unit[commonest_first]] = label[commonest_first]  # the rarest label of each unit comes last
-    _check_labels_can_be_split(unit_label[size > 0], label_names, list(shares.values()), split_by)
+    _check_labels_can_be_split(unit_label[unit_label >= 0], label_names, list(shares.values()), split_by)
     drawn_for = torch.zeros(len(unit_label), dtype=torch.long)
     # Labels are numbered as they first appear, so that other names for them change nothing.
     for label_number, y in enumerate(dict.fromkeys(label[train].tolist())):
-        units = ((unit_label == y) & (size > 0)).nonzero().flatten()
+        units = (unit_label == y).nonzero().flatten()
         total = int(size[units].sum())
         # A generator of its own for each label: more rows of one label leave the split of the others as it was.
         generator = make_generator(splitting.seed, "split", label_number)
@@ -127,7 +128,7 @@ def make_splits(
     origin = f"drawn label by label, {percentages}, seed {splitting.seed}"
     if split_by:
         origin += f", rows of one {split_by} together"
-    if given_splits is not None:
+    if is_any_given:
         origin = f"given; {origin} from the training rows"
     return {name: split[name] for name in SPLITS}, origin
 

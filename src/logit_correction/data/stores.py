@@ -6,11 +6,12 @@ takes. A store therefore holds the bytes and makes floats of one batch at a time
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import torch
 from torch import Tensor
@@ -22,6 +23,17 @@ LARGE = 4 * 2**30
 
 #: Bytes of inputs that are hashed at a time.
 DIGEST_BYTES = 16 * 2**20
+
+
+Holder = TypeVar("Holder")
+
+
+def copy_to_device(holder: Holder, device: torch.device | str) -> Holder:
+    """Return a copy of an object, whose attributes that are tensors lie on ``device``."""
+    moved = copy.copy(holder)
+    tensors = {name: value for name, value in vars(holder).items() if isinstance(value, Tensor)}
+    vars(moved).update({name: tensor.to(device) for name, tensor in tensors.items()})
+    return moved
 
 
 class InputStore(ABC):
@@ -44,9 +56,9 @@ class InputStore(ABC):
     def fetch(self, row_indices: Tensor) -> Inputs:
         """Return the inputs of ``row_indices`` (B,), as the network takes them, on the store's device."""
 
-    @abstractmethod
     def to(self, device: torch.device | str) -> InputStore:
-        """Return a store whose tensors lie on ``device``."""
+        """Return a store whose tensors lie on ``device``; by default those that are its attributes."""
+        return copy_to_device(self, device)
 
     def images(self, row_indices: Tensor) -> Tensor | None:
         """Return rows (B,) as images for people, unsigned bytes (B, C, H, W); None if inputs are not images."""

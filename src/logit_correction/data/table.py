@@ -22,6 +22,7 @@ from logit_correction.data.splits import SPLITS
 from logit_correction.data.stores import ArrayStore, InputStore, build_view_inputs
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_value
+from logit_correction.functional import count_groups
 from logit_correction.types import ROWS_PER_CHUNK, UNKNOWN_ATTRIBUTE, Correlation, DataInfo, ViewInputs
 
 #: Characters of a text that are shown to people.
@@ -118,10 +119,7 @@ class DataTable:
     def count_groups(self, split: str) -> Tensor:
         """Return the number of rows per group of ``split``, (L, K) long; rows of unknown attribute are left out."""
         rows = self.split[split]
-        rows = rows[self.attribute[rows] != UNKNOWN_ATTRIBUTE]
-        counts = torch.zeros(len(self.label_names), len(self.attribute_names), dtype=torch.long)
-        group = (self.label[rows], self.attribute[rows])
-        return counts.index_put_(group, torch.ones(len(rows), dtype=torch.long), accumulate=True)
+        return count_groups(self.label[rows], self.attribute[rows], len(self.label_names), len(self.attribute_names))
 
     def describe_rows(self, rows: Tensor, first_columns: Sequence[str] = (), max_columns: int = 8) -> list[str] | None:
         """Return what rows hold, for people: of texts their beginning, of tables some columns; None of other data.

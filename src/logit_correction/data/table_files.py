@@ -159,35 +159,24 @@ def _detect_separator(file: Path, encoding: str) -> str:
 
 
 def _describe_parse_error(file: Path, encoding: str, error: Exception) -> str:
-    """Return what a parser says of a file, with the line as an editor numbers it."""
-    reason = format_reason(error).rpartition("C error: ")[2]
-    too_long = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", reason)
-    if too_long:
-        line = find_line_of_record(file, encoding, int(too_long[2]))
-        return f"line {line} has {too_long[3]} cells, and others {too_long[1]}"
-    unclosed = re.search(r"EOF inside string starting at row (\d+)", reason)
-    if unclosed:
-        line = find_line_of_record(file, encoding, int(unclosed[1]) + 1)
-        return f"the quote that opens in line {line} is not closed"
-    return reason
-
-
-def find_line_of_record(file: Path, encoding: str, record: int) -> int:
-    """Return the line of a CSV in which a record begins; a text between quotes may hold line ends.
-
-    Args:
-        file: The CSV.
-        encoding: Its encoding.
-        record: Number of the record, from 1; the header is one.
-    """
-    line = 1
-    with _open_csv(file, encoding=encoding, errors="replace") as lines, suppress(csv.Error):
+    """Return why a file cannot be parsed, with the line as an editor numbers it: texts in quotes may hold line ends."""
+    if not isinstance(error, pd.errors.ParserError | pd.errors.ParserWarning):
+        return format_reason(error)
+    starts = [1]  # of the records, as lines
+    with (
+        _open_csv(file, encoding=encoding, errors="replace") as lines,
+        suppress(csv.Error),
+    ):  # of a cell that takes in too much
         reader = csv.reader(lines, delimiter=_detect_separator(file, encoding))
-        for number, _ in enumerate(reader, 1):
-            if number == record:
-                break
-            line = reader.line_num + 1
-    return line
+        num_columns = len(next(reader))
+        starts.append(reader.line_num + 1)
+        for cells in reader:
+            if len(cells) > num_columns:
+                return f"line {starts[-1]} has {len(cells)} cells, and others {num_columns}"
+            starts.append(reader.line_num + 1)
+    if "EOF inside string" not in str(error):
+        return format_reason(error)
+    return f"the quote that opens in line {max(line for line in starts if line <= reader.line_num)} is not closed"
 
 
 def find_swallowed_lines(frame: pd.DataFrame, separator: str) -> dict[int, str]:

@@ -10,6 +10,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from logit_correction.data.cache import compute_digest
-from logit_correction.data.cells import check_required_columns, convert_series_to_texts, convert_to_text
+from logit_correction.data.cells import check_required_columns, convert_to_text, convert_to_texts
 from logit_correction.data.reader import FittedInputs, Reader
 from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.stores import InputStore
@@ -43,50 +44,49 @@ NAME_CHARACTERS = 160
 
 
 class TokenStore(InputStore):
-    """Tokens of texts, (M, T) whole numbers by name (``input_ids``, ``attention_mask``), held in memory."""
+    """Tokens of texts, held in memory.
+
+    Attributes:
+        tokens: (M, 2, T) whole numbers: ``input_ids`` and ``attention_mask`` of each text.
+    """
 
     holds_tokens = True
 
-    def __init__(self, tokens: dict[str, Tensor]) -> None:
+    def __init__(self, tokens: Tensor) -> None:
         self.tokens = tokens
 
     def __len__(self) -> int:
-        return len(next(iter(self.tokens.values())))
+        return len(self.tokens)
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        return tuple(next(iter(self.tokens.values())).shape[1:])
+        return tuple(self.tokens.shape[2:])
 
     @property
     def row_bytes(self) -> int:
         return 4 * 768 * self.input_shape[0]  # the first activations, at the width of BERT
 
     def fetch(self, row_indices: Tensor) -> dict[str, Tensor]:
-        return {name: values.index_select(0, row_indices).long() for name, values in self.tokens.items()}
-
-    def to(self, device: torch.device | str) -> TokenStore:
-        return TokenStore({name: values.to(device) for name, values in self.tokens.items()})
+        return dict(zip(TOKENS, self.tokens.index_select(0, row_indices).long().unbind(1), strict=True))
 
 
+@dataclass
 class WordStore(InputStore):
-    """Bags of hashed words: for each text the places (M, W) of its words among F, and their weights (M, W).
+    """Bags of hashed words: for each text the places of its words among F, and their weights.
 
     A batch is written out as (B, F) when it is fetched; in memory a text takes as much as its words.
+
+    Attributes:
+        place_of_word: (M, W) whole numbers in 0..``num_features`` - 1.
+        weight: (M, W) floats; 0 where a text has no further word.
+        num_features: F.
     """
 
+    place_of_word: Tensor
+    weight: Tensor
+    num_features: int
+
     holds_words = True
-
-    def __init__(self, place: Tensor, weight: Tensor, num_features: int) -> None:
-        """Keep the words.
-
-        Args:
-            place: (M, W) whole numbers in 0..``num_features`` - 1.
-            weight: (M, W) floats; 0 where a text has no further word.
-            num_features: F.
-        """
-        self.place_of_word = place
-        self.weight = weight
-        self.num_features = num_features
 
     def __len__(self) -> int:
         return len(self.weight)
@@ -99,9 +99,6 @@ class WordStore(InputStore):
         weight = self.weight.index_select(0, row_indices)
         vectors = torch.zeros(len(row_indices), self.num_features, device=weight.device)
         return vectors.scatter_add_(1, self.place_of_word.index_select(0, row_indices).long(), weight)
-
-    def to(self, device: torch.device | str) -> WordStore:
-        return WordStore(self.place_of_word.to(device), self.weight.to(device), self.num_features)
 
 
 class TextReader(Reader):
@@ -127,14 +124,13 @@ class TextReader(Reader):
         cells: Sequence[str | None]
         if rows.frame is not None and self.column:
             check_required_columns(rows.frame, rows.place, [self.column])
-            cells = convert_series_to_texts(rows.frame[self.column])
+            cells = convert_to_texts(rows.frame[self.column])
         elif rows.texts:
             cells = list(map(convert_to_text, rows.texts))
         else:
             raise InputError("this model takes texts: give a list of texts, or a table with the columns of training")
-        for row, text in enumerate(cells):
-            if not text:
-                rows.errors.add(row, f"column {self.column!r} is empty" if self.column else "has no text")
+        fault = f"column {self.column!r} is empty" if self.column else "has no text"
+        rows.errors.add_where([text is None for text in cells], fault)
         texts = [text or "" for text in cells]
         sample = texts[:: max(1, len(texts) // MAX_VOCABULARY_TEXTS)]
         short = sum(len(split_words(text)) < 2 for text in sample)
@@ -152,21 +148,23 @@ class TextReader(Reader):
         else:
             self.vocabulary = digest_vocabulary(load_tokenizer(self.tokenizer))
 
-    def encode(self, content: list[str], errors: RowErrors) -> FittedInputs:
+    def build_inputs(self, content: list[str], errors: RowErrors) -> FittedInputs:
         """Count the words of texts, or split them into tokens."""
-        forms = {"texts": content}
-        metadata: dict[str, object]
+        store: InputStore
+        preparation: dict[str, Any]
         if self.tokenizer is None:
-            assert self.weights is not None
-            metadata = {"texts": f"counted words, hashed to {NUM_HASHED_FEATURES:,} places"}
-            return FittedInputs(hash_words(content, self.weights), forms, metadata, {"weights": self.weights})
-        tokenizer = load_tokenizer(self.tokenizer)
-        if self.vocabulary not in (None, digest_vocabulary(tokenizer)):
-            remedy = "put its old files back, or train again"
-            raise InputError(f"the tokenizer {self.tokenizer} is another than when the run was trained: {remedy}")
-        metadata = {"texts": f"tokens of {Path(self.tokenizer).name}, at most {self.max_tokens}"}
-        store = tokenize(content, tokenizer, self.max_tokens)
-        return FittedInputs(store, forms, metadata, {"vocabulary": self.vocabulary})
+            store = hash_words(content, self.weights)
+            form = f"counted words, hashed to {NUM_HASHED_FEATURES:,} places"
+            preparation = {"weights": self.weights}
+        else:
+            tokenizer = load_tokenizer(self.tokenizer)
+            if self.vocabulary not in (None, digest_vocabulary(tokenizer)):
+                remedy = "put its old files back, or train again"
+                raise InputError(f"the tokenizer {self.tokenizer} is another than when the run was trained: {remedy}")
+            store = tokenize(content, tokenizer, self.max_tokens)
+            form = f"tokens of {Path(self.tokenizer).name}, at most {self.max_tokens}"
+            preparation = {"vocabulary": self.vocabulary}
+        return FittedInputs(store, {"texts": content}, {"texts": form}, preparation)
 
     def load_state(self, preparation: Mapping[str, Any]) -> None:
         super().load_state(preparation)
@@ -252,7 +250,7 @@ def tokenize(texts: Sequence[str], tokenizer: Any, max_tokens: int) -> TokenStor
     """
     options = {"padding": "longest", "truncation": True, "max_length": max_tokens, "return_tensors": "np"}
     encoded = tokenizer(list(texts), **options)
-    return TokenStore({name: torch.from_numpy(np.asarray(encoded[name], np.int32)) for name in TOKENS})
+    return TokenStore(torch.from_numpy(np.stack([encoded[name] for name in TOKENS], axis=1, dtype=np.int32)))
 
 
 def load_tokenizer(tokenizer: str) -> Any:

@@ -270,7 +270,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         from logit_correction.shortcuts.selection import select_from_answers
 
         table = source.build()
-        split, _ = make_splits(table.label, None, table.label_names, Splitting(0.2, 0.0, seed))
+        split, _ = make_splits(table.label, (), table.label_names, Splitting(0.2, 0.0, seed))
         source = TableSource(source.reader, replace(table, split=split))
         config = self._build_config(source, seed, {"name": "LC", "attributes": "Auto"})
         display = choose_display(quiet=not self.verbose)

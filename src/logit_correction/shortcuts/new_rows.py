@@ -19,7 +19,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from logit_correction.data.cells import convert_series_to_texts, get_row_noun
+from logit_correction.data.cells import convert_to_texts, get_row_noun
 from logit_correction.data.image_folders import list_own_images, list_visible_folders
 from logit_correction.data.labels import find_name_positions
 from logit_correction.data.loading import BatchLoader, compute_evaluation_batch_size
@@ -152,7 +152,7 @@ def _build_row_descriptions(rows: Rows, prepared_run: PreparedRun, forms: dict[s
     column = str(prepared_run.config.data.options.get("label") or "label")
     labels: Sequence[str | None] = rows.label or [None] * len(rows)
     if rows.frame is not None and column in rows.frame.columns:
-        labels = [label or None for label in convert_series_to_texts(rows.frame[column])]
+        labels = [label or None for label in convert_to_texts(rows.frame[column])]
     lines = rows.numbers if get_row_noun(rows.numbers) == "line" else None
     part = replace(prepared_run.table, texts=forms.get("texts"), columns=forms.get("columns", {}))
     return _build_descriptions(labels, forms.get("files"), lines, part, torch.arange(len(rows)))

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from logit_correction.data.cells import check_required_columns, convert_series_to_texts
+from logit_correction.data.cells import check_required_columns, convert_to_texts
 from logit_correction.data.image_files import read_picture
 from logit_correction.data.table_files import read_frame
 from logit_correction.errors import InputError
@@ -141,9 +141,9 @@ def _read_sheet(
         sheet = unescape_spreadsheet_texts(read_frame(Path(sheet)))
     sheet = sheet.rename(columns={name: str(name).strip().casefold() for name in sheet})
     check_required_columns(sheet, source_name, ("row", ANSWER))
-    row_numbers = convert_series_to_texts(sheet["row"])
+    row_numbers = convert_to_texts(sheet["row"])
     without_decimals = [row if row is None else re.sub(r"\.0+$", "", row) for row in row_numbers]
-    return sheet, without_decimals, convert_series_to_texts(sheet[ANSWER])
+    return sheet, without_decimals, convert_to_texts(sheet[ANSWER])
 
 
 def encode_open_row_pictures(rows: NewRows) -> dict[str, str]:

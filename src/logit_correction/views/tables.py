@@ -13,6 +13,7 @@ from itertools import combinations
 from typing import Any, cast
 
 import numpy as np
+import pandas as pd
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
@@ -131,8 +132,6 @@ def assign_parts(values: NDArray[Any], cuts: Sequence[Any], num_parts: int = 0) 
     Returns:
         (N,) numbers of parts. The last part is that of missing values, the last but one that of names outside the cuts.
     """
-    import pandas as pd
-
     num_parts = num_parts or len(cuts) + 2
     if is_numeric(values):
         part = np.searchsorted(np.asarray(cuts, dtype=np.float64), values.astype(np.float64), side="right")
@@ -184,14 +183,13 @@ def compare_column_values(first: NDArray[Any], second: NDArray[Any]) -> NDArray[
         (N,) of ``LESS``, ``EQUAL``, ``GREATER``: whether the first is less than the second. ``INCOMPARABLE`` where a
         value is missing. Unequal names, and a name and a number, count as ``GREATER``.
     """
-    same_kind = is_numeric(first) == is_numeric(second)
     order = np.full(len(first), GREATER)
-    if same_kind and is_numeric(first):
+    if is_numeric(first) and is_numeric(second):
         order[first < second] = LESS
-    if same_kind:
+    if is_numeric(first) == is_numeric(second):
         order[first == second] = EQUAL
     order[find_missing_values(first) | find_missing_values(second)] = INCOMPARABLE
-    return order.astype(np.int64)
+    return order
 
 
 def find_viewed_columns(views: Iterable[str], columns: Iterable[str]) -> list[str]:
@@ -201,14 +199,14 @@ def find_viewed_columns(views: Iterable[str], columns: Iterable[str]) -> list[st
         views: Names of views, such as ``column:age`` and ``pair:age & site``.
         columns: All columns of the table.
     """
-    names = [ViewName.parse(view) for view in views]
-    single = {member for family, member in names if family == "column"}
-    pairs = [f" & {member} & " for family, member in names if family == "pair"]
+    members: dict[str, list[str]] = {"column": [], "pair": []}
+    for family, member in map(ViewName.parse, views):
+        members.setdefault(family, []).append(member)
     return [
         column
         for column in columns
-        if column in single
-        or any(pair.startswith(f" & {column} & ") or pair.endswith(f" & {column} & ") for pair in pairs)
+        if column in members["column"]
+        or any(pair.startswith(f"{column} & ") or pair.endswith(f" & {column}") for pair in members["pair"])
     ]
 
 

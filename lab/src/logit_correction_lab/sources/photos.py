@@ -13,7 +13,7 @@ from logit_correction.data.augment import AugmentationName, build_augmentation
 from logit_correction.data.cells import format_row_names
 from logit_correction.data.image_files import Resizing
 from logit_correction.data.images import ImageReader, read_image_store
-from logit_correction.data.rows import RowErrors, find_files_within
+from logit_correction.data.rows import RowErrors
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, check_range
 from logit_correction.types import Correlation
@@ -134,7 +134,7 @@ class Photos(PublishedSource):
         contents["label"] = encode_column(frame[label], codes, errors)
         contents["attribute"] = encode_column(frame[attribute], codes, errors)
         contents["split"] = find_split_rows(encode_column(frame[split], {"0": 0, "1": 1, "2": 2}, errors))
-        contents["files"] = find_files_within(folder, names, errors, file, look=False)
+        contents["files"] = [folder / name for name in names]
         errors.raise_if_any(remedy=f"get {' and '.join(self.lists)} again, or fix them")
         return self.build_table_from_images(folder, contents["files"], names, **contents)
 

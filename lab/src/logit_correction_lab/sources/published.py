@@ -18,7 +18,7 @@ from torch import Tensor
 
 from logit_correction.data.cells import check_required_column_names
 from logit_correction.data.image_files import IMAGE_SUFFIXES
-from logit_correction.data.image_folders import list_visible_files
+from logit_correction.data.image_folders import walk_folder
 from logit_correction.data.reader import Reader
 from logit_correction.data.rows import RowErrors
 from logit_correction.data.source import DataSource
@@ -174,8 +174,7 @@ def read_conflict_folders(base: Path, parts: Sequence[str], num_values: int) -> 
         InputError: A file has another name.
     """
     files = [
-        sorted(file for file in list_visible_files(base / part) if file.suffix.lower() in IMAGE_SUFFIXES)
-        for part in parts
+        sorted(file for file in walk_folder(base / part)[0] if file.suffix.lower() in IMAGE_SUFFIXES) for part in parts
     ]
     paths = [path for part in files for path in part]
     names = [path.relative_to(base).as_posix() for path in paths]
