@@ -285,14 +285,17 @@ class ViewInputs:
 
     def take(self, rows: Tensor) -> ViewInputs:
         """Return some of the rows, by their numbers (n,) long, as ``ViewInputs`` of n rows."""
-        indices = rows.tolist()
+
+        def select(values: Sequence[Any] | None) -> list[Any] | None:
+            return None if values is None else [values[row] for row in rows.tolist()]
+
         return ViewInputs(
             num_rows=len(rows),
             inputs=partial(_read_selected_rows, self.inputs, rows),
             images=partial(_read_selected_rows, self.images, rows),
-            texts=None if self.texts is None else [self.texts[row] for row in indices],
+            texts=select(self.texts),
             columns={name: values[rows.numpy()] for name, values in self.columns.items()},
-            files=None if self.files is None else [self.files[row] for row in indices],
+            files=select(self.files),
             position=None if self.position is None else self.position[rows.numpy()],
         )
 

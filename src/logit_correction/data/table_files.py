@@ -163,10 +163,8 @@ def _describe_parse_error(file: Path, encoding: str, error: Exception) -> str:
     if not isinstance(error, pd.errors.ParserError | pd.errors.ParserWarning):
         return format_reason(error)
     starts = [1]  # of the records, as lines
-    with (
-        _open_csv(file, encoding=encoding, errors="replace") as lines,
-        suppress(csv.Error),
-    ):  # of a cell that takes in too much
+    # A cell that takes in too much makes an error.
+    with _open_csv(file, encoding=encoding, errors="replace") as lines, suppress(csv.Error):
         reader = csv.reader(lines, delimiter=_detect_separator(file, encoding))
         num_columns = len(next(reader))
         starts.append(reader.line_num + 1)

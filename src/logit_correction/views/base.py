@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import Any, ClassVar
+from typing import Any
 
 from torch import Tensor
 
@@ -57,8 +57,8 @@ class View(ABC):
     name: str
     breadth: int = 1
     max_per_label: int | None = None
-    max_narrow_members: ClassVar[int | None] = None
-    needs: ClassVar[str] = "other inputs"
+    max_narrow_members: int | None = None
+    needs: str = "other inputs"
 
     @classmethod
     def list_views(cls, inputs: ViewInputs) -> list[View]:

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import product
-from typing import ClassVar, cast
+from typing import cast
 
 import numpy as np
 import torch
@@ -36,7 +36,7 @@ class ImageView(View):
 
     needs = "images, for most views of 16 pixels a side at least"
     min_side: int = 0
-    max_chunk_values: ClassVar[int] = 1 << 17
+    max_chunk_values = 1 << 17
 
     def is_applicable(self, inputs: ViewInputs) -> bool:
         shape = inputs.image_shape

@@ -11,7 +11,6 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Callable
-from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -82,8 +81,8 @@ class TermView(TextView):
         terms: The terms that the view has learnt, the commonest first.
     """
 
-    max_terms: ClassVar[int]
-    min_rows: ClassVar[int] = 5
+    max_terms: int
+    min_rows = 5
     analyzer_options: ClassVar[dict[str, Any]]
 
     def __init__(self) -> None:
@@ -188,7 +187,7 @@ def extract_first_words(text: str) -> list[str]:
     >>> extract_first_words("Dear Sir, hello")
     ['dear', 'sir', 'hello', '|dear']
     """
-    words = [match[0] for match in islice(WORD_PATTERN.finditer(normalize_text(text, "NFKC").lower()), 5)]
+    words = WORD_PATTERN.findall(normalize_text(text, "NFKC").lower())[:5]
     return words + [EDGE_MARK + word for word in words[:1]]
 
 
