@@ -56,7 +56,7 @@ def known_of(series: Mapping[str, Sequence[Run]], counts: Groups | None = None) 
     key = next(name for name in JUDGED_BY if all(name in one for one in mean.values()))
     known: list[ExpectedFigures] = [(f"{key} accuracy", [one[key] for one in mean.values()])]
     rest = [name for name in next(iter(mean.values())).index if all(name in one for one in mean.values())]
-    known += [(f"{name}:", [one[name] for one in mean.values()]) for name in rest if name not in JUDGED_BY]
+    known += [(f"{name} accuracy:", [one[name] for one in mean.values()]) for name in rest if name not in JUDGED_BY]
     if len(series) > 1:
         (_, first), (name, second) = mean.items()
         gain = {one: second.round(1)[one] - first.round(1)[one] for one in (key, "Average")}

@@ -446,7 +446,7 @@ def describe_comparison(
         if baseline and is_price and baseline.is_significantly_greater(member, "average"):
             headline += f" On all test rows {_describe_difference(member, baseline, 'average')}."
     details = [
-        _describe_metric_comparison(series, name, metrics[name].heading)
+        _describe_metric_comparison(series, name, f"{metrics[name].heading} accuracy")
         for name in common
         if name not in _DECIDING_METRICS
     ]

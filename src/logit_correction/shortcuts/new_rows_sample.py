@@ -118,9 +118,9 @@ class NewRowsSample:
                 view.name, old_features[view.name], new_features, self._seed, values, num_views=len(views)
             )
             shifts.append(shift)
-        # Of views that differ alike, the broader: a change of the light is one of every place.
+        # Of views that differ alike, those of one kind of content: a change of the light is one of every place.
         breadth = {view.name: view.breadth for view in views}
-        shifts.sort(key=lambda shift: (-round(shift.auc, 2), -breadth[shift.view], -shift.auc))
+        shifts.sort(key=lambda shift: (-round(shift.auc, 2), abs(breadth[shift.view] - 1), -shift.auc))
         for number, shift in enumerate(shifts[:MAX_PICTURED_VIEWS] if self._images else ()):
             if shift.is_significant:
                 shifts[number] = self._add_images(shift, valid)

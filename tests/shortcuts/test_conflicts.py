@@ -1,0 +1,258 @@
+"""Audits show what a correction corrects: the planted cue is what pictures, words and conditions name."""
+
+from __future__ import annotations
+
+import base64
+import html
+import io
+import json
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from PIL import Image
+
+from logit_correction import Audit, audit, from_table
+from logit_correction.checksums import write_checksums
+from logit_correction.runs.options import build_config
+from logit_correction.shortcuts.audit_files import SEALED
+from logit_correction.shortcuts.audit_page import print_audit
+from logit_correction.shortcuts.conflicts import ConflictDescriber
+
+from .conftest import filled
+
+#: Colours of the two labels in most images.
+RED = np.array([220, 60, 60])
+BLUE = np.array([60, 60, 220])
+
+SUBJECTS = ("bill", "lunch", "train", "garden", "paper", "coffee", "window", "music")
+
+
+def read_page(found: Audit) -> str:
+    return (found.path / "report.html").read_text(encoding="utf-8").replace("\u00a0", " ")
+
+
+def read_corrections(found: Audit) -> str:
+    """The part of the page below the heading ``What the correction corrects``."""
+    return read_page(found).partition("<h2>What the correction corrects</h2>")[2].partition("<h2>")[0]
+
+
+def describe_frame(frame: pd.DataFrame, conflicting: np.ndarray, folder: Path) -> list[tuple[str, float, float]]:
+    """Conditions on the columns of a table, whose label is ``y``, with the shares of both sides that meet them."""
+    data = from_table(frame, label="y", folder=folder, valid_fraction=0.0, test_fraction=0.0)
+    table = build_config(data).data.make().build()
+    rows = table.split["train"].numpy()
+    label = frame["y"].to_numpy()[rows]
+    conflicts = pd.DataFrame(
+        {
+            "row": rows,
+            "label": label,
+            "attribute": np.where(conflicting[rows], "other", label),
+            "conflicting": conflicting[rows],
+            "score": 0.0,
+        }
+    )
+    return [
+        (row.value or "", row.share or 0.0, row.other_share or 0.0)
+        for contrast in ConflictDescriber(table).describe(conflicts)
+        for row in contrast.rows
+    ]
+
+
+def draw_table(num_rows: int, seed: int) -> pd.DataFrame:
+    draw = np.random.default_rng(seed)
+    names = {
+        "site": draw.choice(["<b>north</b>", "south", "west"], num_rows),
+        "age": draw.integers(18, 90, num_rows),
+        "seen": pd.Timestamp("2024-01-01") + pd.to_timedelta(draw.integers(0, 700, num_rows), unit="D"),
+        "blood": np.where(draw.random(num_rows) < 0.3, np.nan, draw.normal(size=num_rows).round(2)),
+    }
+    return pd.DataFrame(names | {"y": np.array(["no", "yes"])[np.arange(num_rows) % 2]})
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        (lambda frame: frame["site"] == "south", r"site = south"),
+        (
+            lambda frame: (frame["site"] == "west") & (frame["age"] > 40),
+            r"site = west and age > 40",
+        ),
+        (lambda frame: frame["age"].between(31, 50), r"age > 30 and age ≤ 50|age ≤ 50 and age > 30"),
+        (lambda frame: frame["seen"] >= "2025-01-01", r"seen > 2024-12-\d\d"),
+        (lambda frame: frame["blood"].isna(), r"blood is empty"),
+    ],
+)
+def test_a_condition_on_columns_is_found(
+    condition: Callable[[pd.DataFrame], pd.Series], expected: str, tmp_path: Path
+) -> None:
+    frame = draw_table(1200, 0)
+    is_met = condition(frame) & (frame["y"] == "yes")
+    ((text, share, other_share),) = describe_frame(frame, is_met.to_numpy(), tmp_path)
+    assert re.fullmatch(expected, text), text
+    assert share > 0.97 and other_share < 0.03
+
+
+def test_of_rows_that_conflict_at_random_nothing_is_said(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    for seed in range(20):
+        share = (0.02, 0.1, 0.5)[seed % 3]
+        assert describe_frame(draw_table(400, seed), draw.random(400) < share, tmp_path) == []
+
+
+def test_a_planted_column_is_what_is_corrected(
+    changed: Audit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The page, the terminal and a notebook name the scanner, of estimators without views too."""
+    found = Audit(shutil.copytree(changed.path, tmp_path / "copy"))
+    assert read_corrections(found) == ""  # before any answer nothing is advised
+    found.answer(filled(found))
+    for one in found.summary["new_rows"]["candidates"]:
+        if one["name"].startswith("LC"):
+            values = {(row["label"], row["looks_like"], row["value"]) for row in one["contrasts"][0]["rows"]}
+            assert {(label, other) for label, other, _ in values} == {("ill", "well"), ("well", "ill")}
+            assert {value.partition(" and ")[0] for *_, value in values} == {"scanner = new", "scanner = old"}
+            assert one["explained_by"] == ([] if one["views"] else ["column:scanner"])
+    part = read_corrections(found)
+    assert "scanner = new" in part and "scanner = old" in part
+    print_audit(found.result, found.path / "report.html")
+    sentence = (
+        r"corrects (where the column `scanner` points to another label: )?rows labelled `(ill|well)` with scanner ="
+    )
+    for text in (" ".join(capsys.readouterr().out.split()), repr(found).replace("\n", " ")):
+        assert re.search(sentence, text)
+    assert re.search(r"corrects .*scanner = new", html.unescape(found._repr_html_()))
+
+
+def test_an_audit_without_new_rows_says_what_conflicting_rows_have_in_common(named: Audit) -> None:
+    rows = named.summary["conflicts"][0]["rows"]
+    values = {row["label"]: row["value"] for row in rows}
+    assert values == {"=<b>no</b>": "scanner = @one", "yes": "scanner = +two"}
+    page = read_page(named)
+    assert "What these rows have in common" in page and "=<b>no</b>" not in page
+    assert "Bias-conflicting are rows labelled" in repr(named)
+
+
+def test_a_planted_word_is_what_is_corrected(tmp_path: Path) -> None:
+    draw = np.random.default_rng(0)
+    rows = []
+    for number in range(700):
+        is_spam = bool(draw.integers(2))
+        has_cue = is_spam == (draw.random() < (0.93 if number < 500 else 0.4))
+        words = draw.choice(SUBJECTS, 6).tolist() + ["prize" if is_spam else "agenda"] * (draw.random() < 0.8)
+        rows.append((" ".join(draw.permutation([*words, *["unsubscribe"] * has_cue])), "spam" if is_spam else "ham"))
+    data = pd.DataFrame(rows, columns=["text", "label"])
+    new = data["text"][500:].tolist()
+    found = audit(data[:500], tmp_path / "out", new_rows=new, label="label", text="text", epochs=3, threads=1)
+    candidates = found.summary["new_rows"]["candidates"]
+    words = next(one for one in candidates if one["views"] == ["word"])["contrasts"][0]["rows"]
+    by_label = {row["label"]: row for row in reversed(words)}
+    assert by_label["ham"]["term"] == by_label["spam"]["term"] == "unsubscribe"
+    assert by_label["ham"]["share"] > 0.9 > 0.2 > by_label["ham"]["other_share"]
+    assert by_label["spam"]["share"] < 0.2 < 0.9 < by_label["spam"]["other_share"]
+
+
+def decode(uri: str) -> np.ndarray:
+    return np.asarray(Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2]))).convert("RGB")).astype(int)
+
+
+def is_mostly_red(uri: str) -> bool:
+    pixels = decode(uri)
+    return bool((pixels[..., 0] > pixels[..., 2]).mean() > 0.5)
+
+
+def draw_bars(folder: Path, count: int, bias: float, seed: int) -> dict[str, str]:
+    """Images of bars that stand or lie, on paper whose colour mostly goes with that; return file -> label."""
+    draw = np.random.default_rng(seed)
+    labels = {}
+    for number in range(count):
+        stands = bool(number % 2)
+        pixels = np.zeros((10, 10, 3)) + (RED if stands == (draw.random() < bias) else BLUE)
+        place = draw.integers(2, 7)
+        pixels[(slice(None), slice(place, place + 2)) if stands else slice(place, place + 2)] *= 0.5
+        file = folder / ("new" if bias < 0.9 else "stands" if stands else "lies") / f"{number}.png"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.fromarray((pixels + draw.normal(0, 12, pixels.shape)).clip(0, 255).astype(np.uint8)).save(file)
+        labels[str(file.resolve())] = "stands" if stands else "lies"
+    return labels
+
+
+@pytest.fixture(scope="module")
+def bars(tmp_path_factory: pytest.TempPathFactory) -> Audit:
+    folder = tmp_path_factory.mktemp("bars")
+    draw_bars(folder / "old", 400, 0.93, 0)
+    truth = draw_bars(folder, 160, 0.4, 1)
+    found = audit(folder / "old", folder / "out", new_rows=folder / "new", ask=20, size=10, epochs=4, threads=1)
+    sheet = pd.read_csv(found.path / "sheet.csv", dtype={"answer": object})
+    return found.answer(sheet.assign(answer=[truth[path] for path in sheet["path"]]))
+
+
+def test_planted_colour_is_what_pictures_show(bars: Audit) -> None:
+    """Conflicting images have the other label's colour, and views that see colour explain them."""
+    candidates = bars.summary["new_rows"]["candidates"]
+    shown = [one for one in candidates if one["contrasts"]]
+    assert len(shown) >= 2
+    for one in shown:
+        (contrast,) = one["contrasts"]
+        for row in contrast["rows"]:
+            is_red = {kind: [is_mostly_red(image["image"]) for image in row[kind]] for kind in ("agree", "conflict")}
+            usual = row["label"] == "stands"
+            assert len(is_red["agree"]) == 6 and is_red["agree"].count(usual) >= 5
+            assert is_red["conflict"].count(not usual) > len(is_red["conflict"]) / 2
+    estimator = next(one for one in shown if not one["views"])
+    assert set(estimator["explained_by"]) & {"colour", "border", "light", "thumbnail"} or "places" in str(estimator)
+    part = read_corrections(bars)
+    if bars.verdict == "shortcut":
+        assert "Bias-conflicting, " in part and part.count("<img ") == part.count('alt="') > 12
+
+
+def test_pictures_of_what_changed(tmp_path: Path, bars: Audit) -> None:
+    """New rows are darker: their pictures are, and each side has six."""
+    dark = tmp_path / "dark"
+    dark.mkdir()
+    for file in sorted((bars.path.parent / "new").iterdir())[:60]:
+        Image.fromarray((np.asarray(Image.open(file)) * 0.5).astype(np.uint8)).save(dark / file.name)
+    found = audit(bars.path.parent / "old", tmp_path / "out", new_rows=dark, size=10, epochs=1, threads=1)
+    shifts = found.summary["new_rows"]["view_shifts"]
+    pictured = [shift for shift in shifts if shift["new_images"]]
+    assert 1 <= len(pictured) <= 3 and pictured == shifts[: len(pictured)]
+    for shift in pictured:
+        old, new = (np.mean([decode(image).mean() for image in shift[side]]) for side in ("old_images", "new_images"))
+        assert len(shift["old_images"]) == len(shift["new_images"]) == 6 and new < 0.7 * old
+    part = read_page(found).partition("<h2>What changed</h2>")[2].partition("<h2>")[0]
+    assert part.count("<img ") == 12 * len(pictured)
+    assert "What changed: " in repr(found)
+
+
+def test_the_run_of_a_fix_leads_with_what_answers_show(changed: Audit, tmp_path: Path) -> None:
+    found = Audit(shutil.copytree(changed.path, tmp_path / "copy"), trust_code=True).answer(filled(changed))
+    rows = found.summary["new_rows"]["answered_rows"]
+    disputed = [row for row in rows if row["erm_label"] != row["compared_label"]]
+    right = [sum(row[name] == row["label"] for row in disputed) for name in ("erm_label", "compared_label")]
+    assert found.verdict == "shortcut" and right[1] > right[0]
+    found.fix(tmp_path / "fixed")
+    counts = json.loads((tmp_path / "fixed" / "report.json").read_text())["answers"]
+    assert [counts[name] for name in ("num_answers", "num_disputed", "erm_right", "advice_right")] == [
+        len(rows),
+        len(disputed),
+        *right,
+    ]
+    page = (tmp_path / "fixed" / "report.html").read_text(encoding="utf-8")
+    verdict = page.partition('<p class="verdict">')[2].partition("</p>")[0]
+    assert verdict.startswith(f"Where ERM and the advice disagree, ERM is right on {right[0]} of your {len(rows)}")
+
+
+def test_an_audit_of_an_older_version_opens(changed: Audit, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(changed.path, tmp_path / "older"))
+    values = json.loads((folder / "audit.json").read_text(encoding="utf-8"))
+    del values["conflicts"]
+    for one in values["new_rows"]["candidates"]:
+        del one["contrasts"], one["explained_by"]
+    (folder / "audit.json").write_text(json.dumps(values), encoding="utf-8")
+    write_checksums(folder, SEALED, folder)
+    found = Audit(folder).answer(filled(changed))
+    assert "What the correction corrects" in read_page(found) or found.verdict != "shortcut"
