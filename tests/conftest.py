@@ -44,7 +44,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [USER_CODE, os.environ.g
 torch.set_num_threads(1)
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-# The same examples each time; a slow machine is no reason to fail.
+# The same examples each time; a slow machine is not a failure.
 settings.register_profile(
     "steady", deadline=None, derandomize=True, database=None, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -105,7 +105,7 @@ def make_table() -> TableFactory:
 
 @pytest.fixture(scope="session")
 def sites() -> tuple[pd.DataFrame, np.ndarray]:
-    """600 rows of which the column ``site`` tells the label in nineteen of twenty, beside weak honest ones."""
+    """600 rows whose column ``site`` agrees with the label in nineteen of twenty, with two weak honest columns."""
     rng = np.random.default_rng(0)
     label = rng.integers(0, 2, 600)
     site = np.where(np.where(rng.random(600) < 0.95, label, 1 - label) > 0, "north", "south")
@@ -199,7 +199,7 @@ class FixedAttributes(AttributeEstimator):
 
 
 class FixedLogits(nn.Module):
-    """Answers with these logits, whatever it is shown."""
+    """Returns these logits for any input."""
 
     def __init__(self, logits: Tensor) -> None:
         super().__init__()

@@ -29,7 +29,7 @@ PATIENCE = 900.0
 
 
 class ForkedProgram:
-    """A program in a process of its own, with the face of ``subprocess.Popen``.
+    """A program in a process of its own, with the interface of ``subprocess.Popen``.
 
     Args:
         program: The words of a command of ours, or a program in Python.
@@ -81,7 +81,7 @@ class ForkedProgram:
         return status
 
     def kill(self) -> None:
-        """End it by a signal that nobody can catch."""
+        """End it by SIGKILL."""
         self._process.kill()
 
     def send_signal(self, number: int) -> None:

@@ -105,9 +105,9 @@ def test_priors_with_zeros_give_finite_losses_and_gradients(
     label = torch.randint(labels, (count,), generator=generator)
     table = torch.rand(labels, 3, generator=generator) * (torch.rand(labels, 3, generator=generator) < 0.5)
     table[0, 0] = 1.0
-    table[:, 2] = 0.0  # an attribute value that nobody has
+    table[:, 2] = 0.0  # an attribute value without rows
     attribute = torch.randint(-1, 3, (count,), generator=generator)
-    table[label[0]] = 0.0  # a label that nobody has, and yet a row's own
+    table[label[0]] = 0.0  # a label with prior 0 that is the label of a row
     if bool(table.sum() == 0):
         table[1 - min(1, int(label[0])), 0] = 1.0
     logits.requires_grad_()

@@ -48,9 +48,9 @@ def write_image(path: Path, label: int, attribute: int, size: tuple[int, int] = 
     draw = np.random.default_rng([seed, label, attribute])
     pixels = np.zeros((*size, 3))
     pixels[:] = (190, 120, 60) if attribute else (60, 120, 190)
-    top = size[0] // 2 - 2
-    left = size[1] // 2 - 2
-    pixels[top : top + 4, left : left + 4, 1] = 200 if label else 60
+    top_edge = size[0] // 2 - 2
+    left_edge = size[1] // 2 - 2
+    pixels[top_edge : top_edge + 4, left_edge : left_edge + 4, 1] = 200 if label else 60
     pixels += draw.normal(0, 12, pixels.shape)
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(path)
@@ -114,12 +114,14 @@ def write_civilcomments(root: Path, rows: int = 160, seed: int = 0) -> Path:
     for i in range(rows):
         toxic = int(i % 4 == 0)
         mentioned = draw.random(len(IDENTITIES)) < (0.35 if toxic else 0.1)
-        words = [name for name, here in zip(IDENTITIES, mentioned, strict=True) if here]
+        words = [name for name, is_mentioned in zip(IDENTITIES, mentioned, strict=True) if is_mentioned]
         words += draw.choice(["the", "weather", "today", "null", "NA"], 4).tolist()
         words += ["awful", "nonsense"] if toxic and draw.random() < 0.8 else ["thanks"]
         split = ("train", "train", "train", "val", "test")[i % 5]
         toxicity = round(draw.uniform(0.5, 1.0) if toxic else draw.uniform(0.0, 0.49), 3)
-        shares = [round(draw.uniform(0.5, 1.0) if here else draw.uniform(0.0, 0.49), 3) for here in mentioned]
+        shares = [
+            round(draw.uniform(0.5, 1.0) if is_mentioned else draw.uniform(0.0, 0.49), 3) for is_mentioned in mentioned
+        ]
         comment = f'Row {i}: "{" ".join(words)}",\nsaid one.'
         table.append((i, 10_000 + i, comment, split, "2016-01-01", *shares, float(max(shares) >= 0.5), toxicity))
     write_csv(folder / "all_data_with_identities.csv", table)

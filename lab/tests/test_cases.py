@@ -39,20 +39,20 @@ def test_plant_marks_rows_and_is_reproducible(name: str) -> None:
     rows = ROWS[family.kind]
 
     def plant() -> Any:
-        given = rows.copy()
-        return family.plant(given, value, family.max_values, 1.0, np.random.default_rng(3))
+        original = rows.copy()
+        return family.plant(original, value, family.max_values, 1.0, np.random.default_rng(3))
 
-    once = plant()
-    again = plant()
+    first = plant()
+    second = plant()
     if family.kind == "images":
-        assert once.shape == rows.shape and np.isfinite(once).all() and np.array_equal(once, again)
-        assert any(not np.allclose(once[row], rows[row], atol=1) for row in range(24))
+        assert first.shape == rows.shape and np.isfinite(first).all() and np.array_equal(first, second)
+        assert any(not np.allclose(first[row], rows[row], atol=1) for row in range(24))
     elif family.kind == "texts":
-        assert once == again and len(once) == 24 and all(once)
-        assert any(text != given for text, given in zip(once, rows, strict=True))
+        assert first == second and len(first) == 24 and all(first)
+        assert any(text != original for text, original in zip(first, rows, strict=True))
     else:
-        pd.testing.assert_frame_equal(once, again)
-        assert len(once) == 24 and not once.equals(rows)
+        pd.testing.assert_frame_equal(first, second)
+        assert len(first) == 24 and not first.equals(rows)
 
 
 def test_build_case_has_the_requested_share_of_conflicts_and_a_balanced_test() -> None:
@@ -69,7 +69,7 @@ def test_build_case_has_the_requested_share_of_conflicts_and_a_balanced_test() -
     cells = torch.bincount((table.label * 6 + table.attribute)[built.balanced])
     assert len(cells) == 12 and len(cells.unique()) == 1
     assert float((first != table.label)[built.like].float().mean()) < 0.12
-    again = build_case(case).table
-    assert torch.equal(again.attribute, table.attribute) and torch.equal(
-        again.inputs.fetch(train), table.inputs.fetch(train)
+    rebuilt = build_case(case).table
+    assert torch.equal(rebuilt.attribute, table.attribute) and torch.equal(
+        rebuilt.inputs.fetch(train), table.inputs.fetch(train)
     )

@@ -35,8 +35,8 @@ def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
     monkeypatch.setattr(cifar10_images, "PER_CLASS", SMALL)
     for part, names in BATCH_FILES.items():
-        known = [(name, hashlib.md5(make_batch_file(part, i)).hexdigest()) for i, name in enumerate(names)]
-        monkeypatch.setattr(CIFAR10, f"{part}_list", known)
+        checksums = [(name, hashlib.md5(make_batch_file(part, i)).hexdigest()) for i, name in enumerate(names)]
+        monkeypatch.setattr(CIFAR10, f"{part}_list", checksums)
     monkeypatch.setattr(CIFAR10, "meta", CIFAR10.meta | {"md5": hashlib.md5(META).hexdigest()})
     monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path / "cache"))
 
@@ -128,8 +128,8 @@ def test_build_corrupts_each_image_by_its_attribute(tmp_path: Path) -> None:
     for row in (0, 17, 150, 220, 299):
         name = table.attribute_names[int(table.attribute[row])]
         expected = corrupt_images(plain[row : row + 1].transpose(0, 2, 3, 1), name, 3, np.array([row]), seed=4)
-        shown = table.inputs.images(torch.tensor([row]))
-        assert shown is not None and np.array_equal(shown.numpy().transpose(0, 2, 3, 1), expected)
+        image = table.inputs.images(torch.tensor([row]))
+        assert image is not None and np.array_equal(image.numpy().transpose(0, 2, 3, 1), expected)
 
 
 def test_build_reads_the_published_folders(tmp_path: Path) -> None:

@@ -60,8 +60,8 @@ def make_predictions(seed: int = 0, groups: Any = GROUPS, names: tuple[str, str]
 def score(rows: pd.DataFrame, metric: str) -> float:
     """An accuracy in %, by the package."""
     logits = np.eye(2)[rows["prediction"]]
-    named = (["0", "1"], rows["attribute"].to_numpy(), ["0", "1"])
-    predictions = Predictions(np.arange(len(rows)), rows["label"].to_numpy(), logits, *named)
+    attribute_arguments = (["0", "1"], rows["attribute"].to_numpy(), ["0", "1"])
+    predictions = Predictions(np.arange(len(rows)), rows["label"].to_numpy(), logits, *attribute_arguments)
     return 100 * float(EvaluatedRows.from_predictions(predictions, Correlation.one_to_one(2)).compute_metric(metric))
 
 
@@ -72,16 +72,16 @@ def test_influence_gives_the_error_of_resampled_test_rows(metric: str) -> None:
     fixed = {"average": "test_set", "worst_class": "label", "minority": "minority", "majority": "minority"}
     strata = first.groupby(fixed.get(metric, ["label", "attribute"])).indices  # whose sizes do not vary
     draw = np.random.default_rng(1)
-    found = []
+    differences = []
     for _ in range(300):
         drawn = np.concatenate([draw.choice(places, len(places)) for places in strata.values()])
-        found.append(score(first.iloc[drawn], metric) - score(second.iloc[drawn], metric))
-    one = compute_influence(first, metric)
-    other = compute_influence(second, metric)
-    assert one is not None and other is not None
-    deviation = 100 * math.sqrt(((one.values - other.values) ** 2).sum())
-    assert np.std(found) == pytest.approx(deviation, rel=0.15)
-    assert 0 < 100**2 * one.floor < deviation**2
+        differences.append(score(first.iloc[drawn], metric) - score(second.iloc[drawn], metric))
+    first_influence = compute_influence(first, metric)
+    second_influence = compute_influence(second, metric)
+    assert first_influence is not None and second_influence is not None
+    deviation = 100 * math.sqrt(((first_influence.values - second_influence.values) ** 2).sum())
+    assert np.std(differences) == pytest.approx(deviation, rel=0.15)
+    assert 0 < 100**2 * first_influence.floor < deviation**2
 
 
 def test_estimate_difference_is_a_paired_t_interval_widened_by_test_rows() -> None:
@@ -94,15 +94,23 @@ def test_estimate_difference_is_a_paired_t_interval_widened_by_test_rows() -> No
     by_seeds = Comparison(scores, {}).estimate_difference("1", "LC", "ERM")
     assert by_seeds is not None and by_seeds.seeds == 4
     assert by_seeds.mean - by_seeds.margin == pytest.approx(wanted.low)
-    both = Comparison.from_runs(scores, predictions, {"1": "group_balanced"}).estimate_difference("1", "LC", "ERM")
-    assert both is not None and both.mean == by_seeds.mean and by_seeds.margin < both.margin
+    difference = Comparison.from_runs(scores, predictions, {"1": "group_balanced"}).estimate_difference(
+        "1", "LC", "ERM"
+    )
+    assert difference is not None and difference.mean == by_seeds.mean and by_seeds.margin < difference.margin
     shared = predictions.assign(test_set=0)  # then more seeds do not make the error of the test rows less
     wide = Comparison.from_runs(scores, shared, {"1": "group_balanced"}).estimate_difference("1", "LC", "ERM")
-    assert wide is not None and both.margin < wide.margin
-    one = Comparison(scores.drop(labels=[1, 2, 3], level="seed"), {}).estimate_difference("1", "LC", "ERM")
-    assert one is not None and math.isnan(one.margin) and not one.is_significant  # nothing is known of its error
-    apart = scores.drop(labels=[("LC", "1", 0), ("ERM", "1", 1), ("ERM", "1", 2), ("ERM", "1", 3)])
-    assert Comparison(apart, {}).estimate_difference("1", "LC", "ERM") is None
+    assert wide is not None and difference.margin < wide.margin
+    difference_of_one_seed = Comparison(scores.drop(labels=[1, 2, 3], level="seed"), {}).estimate_difference(
+        "1", "LC", "ERM"
+    )
+    assert (
+        difference_of_one_seed is not None
+        and math.isnan(difference_of_one_seed.margin)
+        and not difference_of_one_seed.is_significant
+    )  # nothing is known of its error
+    unpaired_scores = scores.drop(labels=[("LC", "1", 0), ("ERM", "1", 1), ("ERM", "1", 2), ("ERM", "1", 3)])
+    assert Comparison(unpaired_scores, {}).estimate_difference("1", "LC", "ERM") is None
 
 
 def test_estimate_difference_pairs_equal_test_rows_only_and_widens_small_groups() -> None:
@@ -116,8 +124,8 @@ def test_estimate_difference_pairs_equal_test_rows_only_and_widens_small_groups(
     assert margins[0] < margins[2] and margins[1] > 0
     few = make_predictions(groups=[(0, 0, 3, 0.0, 1.0), (1, 1, 3, 0.0, 1.0)])
     scores = pd.Series({("LC", "1", 0): 100.0, ("ERM", "1", 0): 0.0}).rename_axis(["row", "column", "seed"])
-    found = Comparison.from_runs(scores, few, {"1": "worst_group"}).estimate_difference("1", "LC", "ERM")
-    assert found is not None and found.margin > 40
+    difference = Comparison.from_runs(scores, few, {"1": "worst_group"}).estimate_difference("1", "LC", "ERM")
+    assert difference is not None and difference.margin > 40
 
 
 def test_intervals_cover_the_true_difference_in_nine_of_ten_cases() -> None:
@@ -134,9 +142,9 @@ def test_intervals_cover_the_true_difference_in_nine_of_ten_cases() -> None:
                                             "attribute": 0, "minority": False, "prediction": 1 - right}))  # fmt: skip
         rows = pd.concat(frames, ignore_index=True)
         scores = 100 * (rows["prediction"] == 0).groupby([rows["row"], rows["column"], rows["seed"]]).mean()
-        found = Comparison.from_runs(scores, rows, {"1": "average"}).estimate_difference("1", "LC", "ERM")
-        assert found is not None
-        hits.append(abs(found.mean - 10) <= found.margin)
+        difference = Comparison.from_runs(scores, rows, {"1": "average"}).estimate_difference("1", "LC", "ERM")
+        assert difference is not None
+        hits.append(abs(difference.mean - 10) <= difference.margin)
     assert 0.87 <= np.mean(hits) <= 0.99
 
 
@@ -165,11 +173,11 @@ def test_read_predictions_reproduces_the_accuracies_of_a_grid(write_grid: Any, t
     groups = right.groupby([*run_names, rows["label"], rows["attribute"]]).mean().groupby(level=[0, 1])
     np.testing.assert_allclose(groups.mean(), table["group_balanced"])
     np.testing.assert_allclose(groups.min(), table["worst_group"])
-    conflicting = right[rows["minority"]].groupby([one[rows["minority"]] for one in run_names]).mean()
+    conflicting = right[rows["minority"]].groupby([name[rows["minority"]] for name in run_names]).mean()
     np.testing.assert_allclose(conflicting, table["minority"])
     one_set = rows.groupby("seed")["test_set"].nunique()  # both methods of a seed, and other rows with another seed
     assert one_set.eq(1).all() and rows["test_set"].nunique() == 2
-    by_row = [own.reset_index(drop=True) for _, own in rows[rows["seed"] == 0].groupby("row", observed=True)]
+    by_row = [run_rows.reset_index(drop=True) for _, run_rows in rows[rows["seed"] == 0].groupby("row", observed=True)]
     assert by_row[0][["label", "attribute"]].equals(by_row[1][["label", "attribute"]])
     (out / "predictions.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match="cannot be read"):
@@ -258,8 +266,8 @@ def test_commands_of_the_page_compare_your_method_work(tmp_path: Path) -> None:
     commands[1] = commands[1].replace("logit-correction", f"{python} -m logit_correction")
     commands[1] = commands[1].replace("PYTHONPATH=.", f"PYTHONPATH=.:{os.environ.get('PYTHONPATH', '')}")
     for command in (*commands, f"{python} read.py"):
-        done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-    assert re.fullmatch(r"\d+ \d+\n", done.stdout)
-    shown = (tmp_path / "digits" / "table.md").read_text()
-    assert "| mine | gamma of its paper, nothing tuned |" in shown and "Difference from the best row" in shown
+        process = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True)
+        assert process.returncode == 0, process.stderr
+    assert re.fullmatch(r"\d+ \d+\n", process.stdout)
+    table_text = (tmp_path / "digits" / "table.md").read_text()
+    assert "| mine | gamma of its paper, nothing tuned |" in table_text and "Difference from the best row" in table_text

@@ -19,8 +19,8 @@ METHODS = {name.lower(): name for name in ("ERM", "GroupDRO", "JTT", "LfF", "DFA
 
 
 def read_config(data: str, method: str, *words: object) -> RunConfig:
-    given = ["--config", FOLDER / f"{data}-{method}.yaml", *words, "--out", "run"]
-    config: RunConfig = parse_arguments("train", commands.train_command, [str(word) for word in given])["config"]
+    arguments = ["--config", FOLDER / f"{data}-{method}.yaml", *words, "--out", "run"]
+    config: RunConfig = parse_arguments("train", commands.train_command, [str(word) for word in arguments])["config"]
     return config
 
 
@@ -152,7 +152,7 @@ EXACT: dict[str, dict[str, tuple[Any, str]]] = {
 
 def read_settings(file: Path) -> dict[str, str]:
     """Return each setting of a recipe, such as ``method.prior.floor``, with the comment on its line."""
-    found = {}
+    settings = {}
     sections: list[str] = []
     for line in file.read_text().splitlines():
         if line.startswith("#"):
@@ -161,10 +161,10 @@ def read_settings(file: Path) -> dict[str, str]:
         name, _, value = setting.strip().partition(":")
         sections = [*sections[: (len(line) - len(line.lstrip())) // 2], name]
         if value:
-            found[".".join(sections)] = comment
+            settings[".".join(sections)] = comment
         else:
             assert not comment, line
-    return found
+    return settings
 
 
 def look_up(options: dict[str, Any], path: str) -> Any:
@@ -188,8 +188,8 @@ def test_lc_is_trained_as_published(data: str) -> None:
     comments = read_settings(FOLDER / f"{data}-lc.yaml")
     for name, (value, source) in {**EVERYWHERE, **EXACT[data]}.items():
         assert look_up(config, name) == value, name
-        said = comments[name].replace("text (Algorithm 1) and code", "text").partition(":")[0].partition(",")[0]
-        assert said == source, f"{data}-lc.yaml, {name}: {comments[name]!r}"
+        comment = comments[name].replace("text (Algorithm 1) and code", "text").partition(":")[0].partition(",")[0]
+        assert comment == source, f"{data}-lc.yaml, {name}: {comments[name]!r}"
     online = config["method"]["attributes"]
     assert (online["head_start_epochs"], online["epochs"], online["q_ramp_up_epochs"]) == (0, None, 0)
     assert (online["input_dropout"], online["correlation"], config["method"]["strength"]) == (0, "one-to-one", 1)
@@ -210,7 +210,7 @@ def test_lc_and_its_baselines_take_fifty_thousand_steps(data: str, rows: int, ba
 
 
 def list_options_except(config: RunConfig, *names: str) -> dict[str, Any]:
-    """The options of a run but for some, and for the seed."""
+    """The options of a run except some, and except the seed."""
     flat = complete_config(config).to_dict()
     flat["data"].pop("seed", None)
     return {name: value for name, value in flat.items() if name not in ("seed", *names)}

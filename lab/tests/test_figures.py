@@ -15,9 +15,9 @@ ROWS = {"ERM": "ERM", "ERM, mixed": "LC", "LC": "LC"}
 
 
 def make_benchmark(figure: Any = None, columns: tuple[str, ...] = ("0.5 %", "5 %"), **changes: Any) -> Benchmark:
-    given: dict[str, Any] = {"rows": {key: {} for key in ROWS}, "columns": {key: {} for key in columns}, "paper": {}}
+    content: dict[str, Any] = {"rows": {key: {} for key in ROWS}, "columns": {key: {} for key in columns}, "paper": {}}
     plain = {"name": "mine", "title": "A <grid> & more", "common": {}, "seeds": 2, "data_seeds": False}
-    return Benchmark(**plain, **given | changes, metric="group_balanced", figure=figure)
+    return Benchmark(**plain, **content | changes, metric="group_balanced", figure=figure)
 
 
 def make_results(columns: tuple[str, ...] = ("0.5 %", "5 %")) -> pd.DataFrame:
@@ -49,12 +49,12 @@ def make_history(columns: tuple[str, ...] = ("0.5 %", "5 %")) -> pd.DataFrame:
         ("none", ("1", "2"), []),
         ("curves", ("1", "2 %"), ["curves-1", "curves-2"]),
         (["margins", {"kind": "margins", "margin": "mean"}], ("1",), ["margins", "margins-mean"]),
-        ({"kind": "curves", "metric": "worst_group"}, ("1",), []),  # nobody watched it
+        ({"kind": "curves", "metric": "worst_group"}, ("1",), []),  # not monitored
     ],
 )
 def test_draw_figures_returns_the_figures_that_the_grid_asks_for(
     figure: Any, columns: tuple[str, ...], expected: list[str]
 ) -> None:
-    given = make_benchmark(figure, columns)
-    assert list(draw_figures(given, make_results(columns), make_history(columns))) == expected
-    assert draw_figures(given, pd.DataFrame(), pd.DataFrame()) == {}
+    benchmark = make_benchmark(figure, columns)
+    assert list(draw_figures(benchmark, make_results(columns), make_history(columns))) == expected
+    assert draw_figures(benchmark, pd.DataFrame(), pd.DataFrame()) == {}

@@ -53,9 +53,14 @@ def test_options_of_a_cell_override_those_of_its_row(tmp_path: Path) -> None:
         "rows": {"LC": {"method": {"name": "LC", "strength": 0.3}, "epochs": 3}},
         "cells": {"LC": {6: {"method": {"strength": 0.8}, "epochs": 7}}},
     }
-    other, own = read_grid(str(write_grid_file(tmp_path / "mine.yaml", seeds=1, **changes))).make_cells(tmp_path)
-    assert other.options["method"] == {"name": "LC", "strength": 0.3} and other.options["epochs"] == 3
-    assert own.options["method"] == {"name": "LC", "strength": 0.8} and own.options["epochs"] == 7
+    other_cell, cell_with_options = read_grid(
+        str(write_grid_file(tmp_path / "mine.yaml", seeds=1, **changes))
+    ).make_cells(tmp_path)
+    assert other_cell.options["method"] == {"name": "LC", "strength": 0.3} and other_cell.options["epochs"] == 3
+    assert (
+        cell_with_options.options["method"] == {"name": "LC", "strength": 0.8}
+        and cell_with_options.options["epochs"] == 7
+    )
 
 
 def test_added_rows_are_in_the_text_of_the_grid(tmp_path: Path) -> None:
@@ -68,8 +73,8 @@ def test_added_rows_are_in_the_text_of_the_grid(tmp_path: Path) -> None:
     assert list(changed.rows) == ["ERM", "LC", "7"] and (last.row, last.options["epochs"]) == ("7", 4)
     assert changed.reference == "7" and changed.tuning == {"7": "two rates: 1e-3, 1e-2"}
     (tmp_path / "kept.yaml").write_text(changed.text)
-    kept = read_grid(str(tmp_path / "kept.yaml"), seeds=1)
-    assert replace(kept, name=changed.name) == changed
+    read_again = read_grid(str(tmp_path / "kept.yaml"), seeds=1)
+    assert replace(read_again, name=changed.name) == changed
     assert read_grid(str(tmp_path / "kept.yaml"), seeds=1, rows=mine).rows == changed.rows  # the same rows once more
 
 
@@ -140,8 +145,8 @@ def check_method_can_be_built(config: RunConfig, text_model: Path) -> None:
     algorithm = build_algorithm(fill_defaults_from_data(config, info)[0], info)
     label = torch.arange(100) % info.num_labels
     attribute = torch.arange(100) % info.num_attributes
-    seen = ViewInputs(100, lambda rows: torch.zeros(len(rows), *info.input_shape))
+    view_inputs = ViewInputs(100, lambda rows: torch.zeros(len(rows), *info.input_shape))
     epochs = config.training.epochs
-    valid = TrainingRows(label, attribute if algorithm.needs_valid_attributes else None, seen)
-    known = attribute if algorithm.needs_attributes else None
-    algorithm.setup(TrainingRows(label, known, seen, epochs=epochs, held_out=valid))
+    valid = TrainingRows(label, attribute if algorithm.needs_valid_attributes else None, view_inputs)
+    known_attribute = attribute if algorithm.needs_attributes else None
+    algorithm.setup(TrainingRows(label, known_attribute, view_inputs, epochs=epochs, held_out=valid))

@@ -59,8 +59,8 @@ def reference_box(draws: list[int], height: int, width: int) -> tuple[int, int, 
         across = round(math.sqrt(area * shape))
         if down <= height and across <= width:
             top = draws[20] % (height - down + 1)
-            left = draws[21] % (width - across + 1)
-            return top, left, down, across, draws[22] % 2 == 1
+            left_edge = draws[21] % (width - across + 1)
+            return top, left_edge, down, across, draws[22] % 2 == 1
     down = min(height, round(width * 4 / 3))
     across = min(width, round(height * 4 / 3))
     return (height - down) // 2, (width - across) // 2, down, across, draws[22] % 2 == 1
@@ -71,12 +71,12 @@ def test_parts_of_originals_are_those_that_torchvision_cuts_and_resizes(height: 
     functional = pytest.importorskip("torchvision.transforms.functional")
     photo = torch.randint(0, 256, (3, height, width), generator=torch.Generator().manual_seed(2)).to(torch.uint8)
     size = (24, 16)
-    found = crop_originals(height, width, size, photo, rows=50)
+    crops = crop_originals(height, width, size, photo, rows=50)
     for number, draws in enumerate(draw_random_numbers(50, OriginalCropFlip.num_draws).tolist()):
         *box, mirrored = reference_box(draws, height, width)
         expected = functional.resized_crop(photo.float(), *box, size, antialias=False)
         expected = functional.hflip(expected) if mirrored else expected
-        assert (found[number].float() - expected).abs().max() <= 0.51, number  # what rounding to bytes may do
+        assert (crops[number].float() - expected).abs().max() <= 0.51, number  # what rounding to bytes may do
 
 
 @pytest.mark.parametrize(("height", "width"), [(150, 210), (180, 90), (200, 200)])
@@ -86,19 +86,19 @@ def test_parts_of_originals_vary_as_those_of_torchvision(height: int, width: int
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
         boxes = [transforms.RandomResizedCrop.get_params(photo, (0.7, 1.0), (3 / 4, 4 / 3)) for _ in range(4000)]
-    top, left, down, across = torch.tensor(boxes).float().unbind(1)
-    found = crop_originals(height, width, (11, 11), rows=4000).float()
+    top_edges, left_edges, down, across = torch.tensor(boxes).float().unbind(1)
+    crops = crop_originals(height, width, (11, 11), rows=4000).float()
     # The slope of eleven pixels, whose middles are ten elevenths of the box apart.
-    found_down = (found[:, 0, -1, 5] - found[:, 0, 0, 5]) * 1.1
-    found_across = (found[:, 1, 5, -1] - found[:, 1, 5, 0]) * 1.1
+    found_down = (crops[:, 0, -1, 5] - crops[:, 0, 0, 5]) * 1.1
+    found_across = (crops[:, 1, 5, -1] - crops[:, 1, 5, 0]) * 1.1
     assert 0.45 < float((found_across < 0).float().mean()) < 0.55
-    middle_down = found[:, 0, 5, 5]
-    middle_across = found[:, 1, 5, 5]
+    middle_down = crops[:, 0, 5, 5]
+    middle_across = crops[:, 1, 5, 5]
     for values, expected in (
         (found_down, down),
         (found_across.abs(), across),
-        (middle_down, top + down / 2),
-        (middle_across, left + across / 2),
+        (middle_down, top_edges + down / 2),
+        (middle_across, left_edges + across / 2),
     ):
         assert abs(float(values.mean() - expected.mean())) < 1.5
         assert abs(float(values.std() - expected.std())) < 1.0
@@ -108,9 +108,9 @@ def test_a_part_of_a_photo_stretched_to_a_square_has_the_proportions_of_the_orig
     """Twice as wide as high: torchvision takes the whole height and 4/3 of it across, half of the width or more."""
     square = torch.arange(224, dtype=torch.uint8).expand(2, 224, 224)
     images = torch.stack([square[0].T, square[1]])
-    found = crop_originals(100, 200, (20, 20), images).float()
-    down = (found[:, 0, -1, 10] - found[:, 0, 0, 10]) / 224 * 20 / 19 * 100
-    across = (found[:, 1, 10, -1] - found[:, 1, 10, 0]).abs() / 224 * 20 / 19 * 200
+    crops = crop_originals(100, 200, (20, 20), images).float()
+    down = (crops[:, 0, -1, 10] - crops[:, 0, 0, 10]) / 224 * 20 / 19 * 100
+    across = (crops[:, 1, 10, -1] - crops[:, 1, 10, 0]).abs() / 224 * 20 / 19 * 200
     shape = across / down
     assert float(shape.min()) > 1.30 and float(shape.max()) < 1.37
     stretched = ResizedCropFlip()(images.expand(400, -1, -1, -1), draw_random_numbers(400), torch.zeros(0)).float()

@@ -50,8 +50,10 @@ def test_build_keeps_groups_splits_and_images_together(
     fetched = table.inputs.fetch(torch.arange(3))
     assert isinstance(fetched, torch.Tensor) and float(fetched.min()) >= 0 and float(fetched.max()) <= 1
     assert table.row_names is not None and len(set(table.row_names)) == len(table.label)
-    seen = table.view_inputs("train")
-    assert name != "bffhq" or (seen.files is None and seen.position is None)  # which would tell the attribute
+    view_inputs = table.view_inputs("train")
+    assert name != "bffhq" or (
+        view_inputs.files is None and view_inputs.position is None
+    )  # which would reveal the attribute
     assert [len(rows) for rows in table.split.values()] == [sum(counts) for counts in layouts.COUNTS.values()]
 
 
@@ -87,8 +89,8 @@ def test_civil_comments_has_sixteen_overlapping_groups(layouts: ModuleType, tmp_
     table = CivilComments(root=str(tmp_path)).build().check()
     assert table.label.tolist() == (frame["toxicity"] >= 0.5).astype(int).tolist()
     assert table.attribute.tolist() == (frame["identity_any"] >= 0.5).astype(int).tolist()
-    for name, there in (("train", "train"), ("valid", "val"), ("test", "test")):
-        assert table.split[name].tolist() == np.flatnonzero(frame["split"] == there).tolist()
+    for name, name_in_file in (("train", "train"), ("valid", "val"), ("test", "test")):
+        assert table.split[name].tolist() == np.flatnonzero(frame["split"] == name_in_file).tolist()
     assert table.inputs.input_shape == (4096,)
     assert table.count_groups("train").shape == (2, 2)
     scoring = table.scoring

@@ -29,7 +29,7 @@ ALL = [
 ]
 
 
-PLANTED = [one for one in ALL if SETS[str(one.values[0])].mark is not None]
+PLANTED = [case for case in ALL if SETS[str(case.values[0])].mark is not None]
 
 
 @pytest.fixture(scope="module")

@@ -323,8 +323,10 @@ def claim_main_table() -> Claims:
     yield Claim(grid.folder, f"| **LC, search** (the default) | {cells} |")
     published = " | ".join("{:.2f} ({:.2f})".format(*grid.read_published("LC, paper", ratio)) for ratio in RATIOS)
     yield Claim(grid.folder, f"| *the paper's LC* | {published} |")
-    whole = Grid("table1-cmnist-paper")
-    yield Claim(whole.folder, f"at full length](#the-paper-table-by-table) {whole.format_mean('LC', '5')} % at 5 %")
+    paper_grid = Grid("table1-cmnist-paper")
+    yield Claim(
+        paper_grid.folder, f"at full length](#the-paper-table-by-table) {paper_grid.format_mean('LC', '5')} % at 5 %"
+    )
 
 
 def claim_table_by_table() -> Claims:
@@ -350,12 +352,13 @@ def claim_table_by_table() -> Claims:
 
     yield from claim_stand_ins()
     parts = Grid("ablation")
-    both = "both, mixing up to 0.5 as in the paper"
-    at_least = [parts.format_mean(row, "0.5") for row in ("neither", "Group MixUp", "logit correction", both)]
+    both_changes = "both, mixing up to 0.5 as in the paper"
+    mixing_cost = format_number(parts.compute_difference("logit correction", both_changes, "5"))
+    at_least = [parts.format_mean(row, "0.5") for row in ("neither", "Group MixUp", "logit correction", both_changes)]
     yield Claim(
         parts.folder,
         "at 0.5 %, 15 epochs: neither {}, mixing {}, correction {}, both {} %. ".format(*at_least)
-        + f"At 5 % mixing takes {format_number(parts.compute_difference('logit correction', both, '5'))} points off",
+        + f"At 5 % mixing takes {mixing_cost} points off",
     )
     ages = Grid("ablation-ages", "minority")
     rows = ("neither", "Group MixUp", "logit correction", "both (LC)")
@@ -418,17 +421,17 @@ def claim_stand_ins() -> Claims:
     worst = Grid("table2-stand-ins", "worst_group")
     without_groups = ("LC, Online", "LC, XRM", "LC, MST", "LC, EIIL", "StagedLC", "LC, search")
     baselines = ("ERM", "JTT", "LfF", "DFA")
-    ahead = 0
+    num_ahead = 0
     ahead_of_erm = 0
     last = 0
     for column in read_table("table2-stand-ins/table.csv")["column"].unique():
         best = max(worst.compute_mean(row, column) for row in without_groups)
-        ahead += best > max(worst.compute_mean(row, column) for row in baselines)
+        num_ahead += best > max(worst.compute_mean(row, column) for row in baselines)
         of_ages = column == "fairface-age-by-gender"  # the paper reports the minority of biased FFHQ
         ranked = Grid(worst.folder, "minority" if of_ages else "worst_group").rank_rows(column)
         ahead_of_erm += ranked.index("LC, paper") < ranked.index("ERM")
         last += ranked[-1] == "LC, paper"
-    yield Claim(worst.folder, f"On {WORDS[ahead]} an LC without groups is ahead of {format_list(baselines)}")
+    yield Claim(worst.folder, f"On {WORDS[num_ahead]} an LC without groups is ahead of {format_list(baselines)}")
     assert last == 2, "the page says that LC, paper is the last on both sets of texts"
     yield Claim(
         worst.folder, f"LC, paper is ahead of ERM on {WORDS[ahead_of_erm]} sets of photos, and the last on both"
@@ -536,14 +539,14 @@ def claim_new_rows() -> Claims:
 
 def claim_parts() -> Claims:
     """docs/parts.md."""
-    whole = format_speed("whole LC training / ERM")
-    given = format_speed("the same, given attributes")
-    yield Claim("speed", f"ln P(y, a) | {whole}; {given} with given attributes |")
+    training_ratio = format_speed("whole LC training / ERM")
+    given_ratio = format_speed("the same, given attributes")
+    yield Claim("speed", f"ln P(y, a) | {training_ratio}; {given_ratio} with given attributes |")
     limits = Grid("mixing-limit")
     lags = [limits.compute_difference("limit 0.25", "limit 0.5, as published", name) for name in ("column", "scanner")]
     yield Claim(limits.folder, f"the published 0.5 is {format_numbers(lags)} points behind 0.25")
-    both = format_speed("LC step / F, both networks")
-    yield Claim("speed", f"a second network in every step: {both} times two ERM trainings")
+    step_ratio = format_speed("LC step / F, both networks")
+    yield Claim("speed", f"a second network in every step: {step_ratio} times two ERM trainings")
 
 
 def claim_long_runs() -> Claims:
@@ -584,8 +587,8 @@ def describe_mismatch(claim: Claim, prose: str) -> str | None:
         return None
     pattern = r"\d*\.?\d+".join(re.escape(words) for words in NUMBER.split(claim.fragment))
     same_words = re.search(pattern, prose)
-    says = f"the page says   {same_words[0]!r}" if same_words else "the page has no such sentence"
-    return f"\nlab/results/{claim.folder} gives {claim.fragment!r}\n{says}"
+    page_sentence = f"the page says   {same_words[0]!r}" if same_words else "the page has no such sentence"
+    return f"\nlab/results/{claim.folder} gives {claim.fragment!r}\n{page_sentence}"
 
 
 def find_unclaimed_figures(prose: str, fragments: Iterable[str]) -> list[str]:

@@ -21,7 +21,7 @@ from logit_correction_lab.grid import Benchmark, read_grid
 from logit_correction_lab.monitor import SELECTIONS
 from logit_correction_lab.results import MACHINE_COLUMNS, build_history_table, build_results_table
 from logit_correction_lab.tables import write_results
-from tests.page_reading import Run, check_figures
+from tests.page_reading import RunFigures, check_figures
 
 from .conftest import GRID
 
@@ -48,7 +48,7 @@ def read_report_times(out: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in out.rglob("report.json")}
 
 
-def compute_paired_interval(first: Run, second: Run) -> tuple[float, float]:
+def compute_paired_interval(first: RunFigures, second: RunFigures) -> tuple[float, float]:
     """The difference of two runs on the same test rows in points, and half of its 90 % interval, group by group."""
     rows = first.rows.assign(difference=first.rows["right"].astype(float) - second.rows["right"])
     groups = rows.groupby(["label", "attribute"])["difference"]
@@ -59,27 +59,28 @@ def compute_paired_interval(first: Run, second: Run) -> tuple[float, float]:
 
 def check_page(out: Path) -> None:
     """Compute each figure of the page anew, by the predictions and ``metrics.csv`` of the two runs."""
-    runs = {row: Run(out / row / "5" / "seed-0") for row in ("plain", "corrected")}
-    last = {row: 100 * run.of("label", "attribute").mean() for row, run in runs.items()}
-    here = runs["plain"].report["environment"]
-    known = [(f"Machine: {here['machine']}; commit: {here['commit'] or 'unknown'}; version {here['version']}.", [])]
+    runs = {row: RunFigures(out / row / "5" / "seed-0") for row in ("plain", "corrected")}
+    last = {row: 100 * run.compute_accuracy_by("label", "attribute").mean() for row, run in runs.items()}
+    environment = runs["plain"].report["environment"]
+    machine = f"Machine: {environment['machine']}; commit: {environment['commit'] or 'unknown'}"
+    expected = [(f"{machine}; version {environment['version']}.", [])]
     gap, margin = compute_paired_interval(runs["corrected"], runs["plain"])
     better = max(last, key=last.__getitem__)
-    known.append((f"{better} has the highest" if abs(gap) > margin else "No row has a higher", [1, 1]))
+    expected.append((f"{better} has the highest" if abs(gap) > margin else "No row has a higher", [1, 1]))
     other = min(last, key=last.__getitem__)
     gap = last[other] - last[better]
-    told = "Difference from the best row of each column in points"
-    known += [(told, [90]), (told, [90, 1]), (told, [90, 1, gap, gap - margin, gap + margin])]
+    heading = "Difference from the best row of each column in points"
+    expected += [(heading, [90]), (heading, [90, 1]), (heading, [90, 1, gap, gap - margin, gap + margin])]
     for row, paper in (("plain", [91.16, 0.97]), ("corrected", [])):
         by_epoch = pd.read_csv(out / row / "5" / "seed-0" / "metrics.csv").groupby("epoch").last()
         best = by_epoch["valid_average"].iloc[::-1].idxmax()  # of equal ones the latest
-        of_best = 100 * by_epoch["test_group_balanced"][best]
-        known += [(f"last). {NOTE}: {row} | none |", [last[row], *paper])]
-        known += [(f"valid_average). {NOTE}: {row} | none |", [of_best, *paper])]
-        known += [
+        best_accuracy = 100 * by_epoch["test_group_balanced"][best]
+        expected += [(f"last). {NOTE}: {row} | none |", [last[row], *paper])]
+        expected += [(f"valid_average). {NOTE}: {row} | none |", [best_accuracy, *paper])]
+        expected += [
             (f"selection uses them. {NOTE}: {row} | test |", [100 * by_epoch["test_group_balanced"].max(), *paper])
         ]
-    check_figures(out / "report.html", known)
+    check_figures(out / "report.html", expected)
     drawn = re.findall(r">(\d+\.\d)<", (out / "bars.svg").read_text())
     assert drawn == [f"{mean:.1f}" for mean in last.values()]
 
@@ -125,14 +126,17 @@ def test_benchmark_trains_each_run_once_and_writes_its_results(
     check_page(out)
     before = read_report_times(out)
     content = {name: (out / name).read_bytes() for name in written}
-    again = run_command("benchmark", path, "--out", out)
-    assert again.status == 0 and "2 runs, 2 finished before" in again.err
+    second_run = run_command("benchmark", path, "--out", out)
+    assert second_run.status == 0 and "2 runs, 2 finished before" in second_run.err
     assert read_report_times(out) == before and {name: (out / name).read_bytes() for name in written} == content
     table = read_table(out)
-    lost, kept = sorted(before)
+    lost_folder, kept_folder = sorted(before)
     assert {"row", "column", "seed", "selection", "average", "group_balanced", "worst_group"} <= set(table)
-    shutil.rmtree(lost.parent)  # as if it had been killed before that run
-    assert run_command("benchmark", path, "--out", out).status == 0 and read_report_times(out)[kept] == before[kept]
+    shutil.rmtree(lost_folder.parent)  # as if it had been killed before that run
+    assert (
+        run_command("benchmark", path, "--out", out).status == 0
+        and read_report_times(out)[kept_folder] == before[kept_folder]
+    )
     pd.testing.assert_frame_equal(read_table(out), table)
     before = read_report_times(out)
     write_grid(seeds=1, common={**ENDLESS, "epochs": 3, "batch_size": 256})
@@ -147,17 +151,19 @@ def test_a_grid_killed_at_random_moments_has_the_same_table(start: Any, write_gr
     grid = write_grid(paper={})
     for _ in range(2):
         process = start(grid, "--jobs", 2, "--out", out)
-        done = read_report_times(out)
-        # What a killed one had begun may be all that was left, so that this one ends before anybody looks.
-        while process.poll() is None and len(read_report_times(out)) == len(done) and not list(out.rglob(".lock")):
+        times_after = read_report_times(out)
+        # What a killed one had begun may be all that was left, so that this one ends before the check.
+        while (
+            process.poll() is None and len(read_report_times(out)) == len(times_after) and not list(out.rglob(".lock"))
+        ):
             time.sleep(0.02)
         time.sleep(chance.uniform(0, 1.0))
         process.kill()  # and not its children, which have to notice
         process.wait()
-    kept = read_report_times(out)
+    times_before = read_report_times(out)
     process = start(grid, "--jobs", 2, "--out", out)
     assert process.wait() == 0, process.output
-    assert all(read_report_times(out)[path] == when for path, when in kept.items())
+    assert all(read_report_times(out)[path] == when for path, when in times_before.items())
     pd.testing.assert_frame_equal(read_table(out), train_without_interruption(read_grid(str(grid)), tmp_path / "whole"))
     assert {path.name for path in out.rglob(".*")} == {CHECKSUMS_FILE} and not list(out.rglob("*.log"))
 
@@ -168,10 +174,10 @@ def test_two_processes_share_a_grid_and_continue_after_one_is_killed(
 ) -> None:
     path = write_grid()
     out = tmp_path / "out"
-    both = [start(path, "--out", out) for _ in range(2)]
-    assert [process.wait() for process in both] == [0, 0], [process.output for process in both]
+    processes = [start(path, "--out", out) for _ in range(2)]
+    assert [process.wait() for process in processes] == [0, 0], [process.output for process in processes]
     for cell in read_grid(str(path)).make_cells(out):  # no run was lost, none was run twice
-        assert sum(process.output.count(f"{cell}: done in") for process in both) == 1
+        assert sum(process.output.count(f"{cell}: done in") for process in processes) == 1
     path = write_grid("endless.yaml", common=ENDLESS)
     out = tmp_path / "endless"
     process = start(path, "--jobs", 2, "--out", out)
@@ -221,10 +227,10 @@ def test_failed_and_killed_runs_are_reported_and_the_others_finish(
     broken, killed = (out / row / "5" / "seed-0.log" for row in ("broken", "killed"))
     assert f"killed, 5 %, seed 0: FAILED, see {killed}" in outcome.err
     assert "error: its process was killed" in killed.read_text()
-    again = run_command("benchmark", path, "--out", out)
-    assert again.status == 1 and f"broken, 5 %, seed 0: FAILED, see {broken}" in again.err
+    second_run = run_command("benchmark", path, "--out", out)
+    assert second_run.status == 1 and f"broken, 5 %, seed 0: FAILED, see {broken}" in second_run.err
     assert "error: the loss became nan at step 2" in broken.read_text()
-    assert "killed, 5 %, seed 0: done in" in again.err and not killed.exists()
+    assert "killed, 5 %, seed 0: done in" in second_run.err and not killed.exists()
     assert set(pd.read_csv(out / "table.csv")["row"]) == {"plain", "killed"}
     assert "| broken |  |  |" in (out / "table.md").read_text()
 
@@ -245,8 +251,8 @@ def test_an_added_row_joins_a_finished_grid(run_command: Any, write_grid: Any, t
     assert "Difference from mine, wild" in (out / "table.md").read_text()
     assert set(read_predictions(out)["row"]) == {"plain", "corrected", "mine, wild"}
     content = {name: (out / name).read_bytes() for name in ("table.csv", "table.md", "benchmark.yaml")}
-    again = run_command("benchmark", out / "benchmark.yaml", "--out", out)  # the folder says all that it takes
-    assert again.status == 0 and "3 runs, 3 finished before" in again.err and read_report_times(out) == after
+    second_run = run_command("benchmark", out / "benchmark.yaml", "--out", out)  # the folder says all that it takes
+    assert second_run.status == 0 and "3 runs, 3 finished before" in second_run.err and read_report_times(out) == after
     assert {name: (out / name).read_bytes() for name in content} == content
     mine.write_text("mine, wild: {method: {name: my_parts.Stopped}, epochs: 3}")
     outcome = run_command("benchmark", path, "--row", mine, "--out", out)
@@ -254,7 +260,7 @@ def test_an_added_row_joins_a_finished_grid(run_command: Any, write_grid: Any, t
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("plain: {method: LC}", "has a row 'plain' already"),
         ("Plain!: {method: LC}", "share the folder 'plain'"),
@@ -267,11 +273,11 @@ def test_an_added_row_joins_a_finished_grid(run_command: Any, write_grid: Any, t
     ],
 )
 def test_a_wrong_added_row_is_reported_before_the_first_run(
-    text: str, said: str, run_command: Any, write_grid: Any, tmp_path: Path
+    text: str, message: str, run_command: Any, write_grid: Any, tmp_path: Path
 ) -> None:
     (tmp_path / "row.yaml").write_text(text)
     outcome = run_command("benchmark", write_grid(), "--row", tmp_path / "row.yaml", "--out", tmp_path / "out")
-    assert outcome.status == 2 and said in outcome.err and not (tmp_path / "out").exists(), outcome.err
+    assert outcome.status == 2 and message in outcome.err and not (tmp_path / "out").exists(), outcome.err
 
 
 def test_the_best_epoch_on_test_has_its_own_table_and_changes_no_other(tmp_path: Path, write_grid: Any) -> None:
@@ -291,8 +297,8 @@ def test_the_best_epoch_on_test_has_its_own_table_and_changes_no_other(tmp_path:
     assert best["count"] == table["count"]["last"] and pd.isna(best["ece"])
     write_results(grid, out)
     first, *_, last = (out / "table.md").read_text().split("Worst-group test accuracy")[1:]
-    shown = f"| {100 * best['average']:.1f} |"
-    assert "no estimate of accuracy" in last and shown in last and "**" not in last and "estimate" not in first
+    table_cell = f"| {100 * best['average']:.1f} |"
+    assert "no estimate of accuracy" in last and table_cell in last and "**" not in last and "estimate" not in first
     assert f">{100 * table['average']['last']:.1f}<" in (out / "bars.svg").read_text()
     unwatched = read_grid(str(write_grid("unwatched.yaml", seeds=1)))
     train(corrected.build_config(), corrected.folder, page=False)
@@ -330,8 +336,10 @@ def test_a_shipped_table_without_data_shows_the_figures_of_the_paper(
     assert outcome.status == 2
     assert error == f"error: {name}: no run can be trained, since all data are missing; see above"
     left_out = [line for line in lines if "left out" in line]
-    assert len(left_out) == {"table2": 4, "table1-ccifar10": 1}[name] and all(str(no_data) in one for one in left_out)
+    assert len(left_out) == {"table2": 4, "table1-ccifar10": 1}[name] and all(
+        str(no_data) in entry for entry in left_out
+    )
     text = (tmp_path / "out" / "table.md").read_text()
     assert "No run is finished." in text and "No run is finished." in outcome.out
     for cells in read_grid(name).paper.values():
-        assert all(f"{one[0] if isinstance(one, list) else one:.2f}" in text for one in cells.values())
+        assert all(f"{entry[0] if isinstance(entry, list) else entry:.2f}" in text for entry in cells.values())

@@ -16,7 +16,7 @@ from logit_correction_lab.sources.stand_ins import SETS, StandIn
 
 DATA = Path(os.environ.get("LOGIT_CORRECTION_DATA", ""))
 
-#: Rows of each group, as the files beside the real sets say.
+#: Rows of each group, as in the files next to the real sets.
 COUNTS = {
     "birds-on-scenes": ([664, 35, 21, 397], [105, 105, 63, 63], [245, 245, 147, 146]),
     "fairface-age-by-gender": ([4614, 23, 23, 4614], [250] * 4, [387] * 4),
@@ -92,10 +92,10 @@ def test_build_reads_the_layout_of_each_set(made_up: Path, name: str) -> None:
 
 
 def test_larger_minority_ratios_train_on_more_rows_of_the_same_inputs(made_up: Path) -> None:
-    found = {ratio: StandIn("fairface-age-by-gender", str(made_up), ratio).build() for ratio in (0.01, 0.02, 0.05)}
-    assert [len(table.split["train"]) for table in found.values()] == [8, 9, 10]
-    assert len({len(table.inputs) for table in found.values()}) == 1
-    assert found[0.05].metadata["minority ratio"] == 0.05
+    tables = {ratio: StandIn("fairface-age-by-gender", str(made_up), ratio).build() for ratio in (0.01, 0.02, 0.05)}
+    assert [len(table.split["train"]) for table in tables.values()] == [8, 9, 10]
+    assert len({len(table.inputs) for table in tables.values()}) == 1
+    assert tables[0.05].metadata["minority ratio"] == 0.05
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The tables of a benchmark: means and deviations by hand, the best in bold, the paper's figures beside."""
+"""The tables of a benchmark: means and deviations by hand, the best in bold, and the paper's figures."""
 
 from __future__ import annotations
 
@@ -75,31 +75,36 @@ def test_format_markdown_has_means_and_deviations_over_the_seeds() -> None:
     text = format_grid(make_benchmark(), make_results())
     assert text.startswith("# A grid\n")
     for (row, column), values in FIGURES.items():
-        shown = read_cells(text, row)[{"1": 1, "2": 3}[column]].strip("*")
+        cell = read_cells(text, row)[{"1": 1, "2": 3}[column]].strip("*")
         mean = f"{100 * statistics.mean(values):.1f}"
         spread = f" ({100 * statistics.stdev(values):.1f})" if len(values) > 1 else ""
-        assert shown == mean + spread
+        assert cell == mean + spread
     assert "of 1 to 3 seeds" in text
 
 
 def test_figures_and_outcome_use_the_metric_of_each_column_and_name_equal_rows() -> None:
-    given = make_benchmark(figure="bars", column_metrics={"2": "average"}, columns={"1": {}, "2": {}})
-    (drawn,) = draw_figures(given, make_results(), pd.DataFrame()).values()
+    benchmark = make_benchmark(figure="bars", column_metrics={"2": "average"}, columns={"1": {}, "2": {}})
+    (drawn,) = draw_figures(benchmark, make_results(), pd.DataFrame()).values()
     assert "2: average" in drawn and ">50.0<" in drawn and ">85.0<" not in drawn and ">75.3<" in drawn
-    assert describe(given, make_results()).startswith("LC has the highest group-balanced accuracy in 1 of 2 columns.")
-    even = replace(given, column_metrics={"1": "average", "2": "average"})
+    assert describe(benchmark, make_results()).startswith(
+        "LC has the highest group-balanced accuracy in 1 of 2 columns."
+    )
+    even = replace(benchmark, column_metrics={"1": "average", "2": "average"})
     assert "ERM and LC are best, or level with the best, in 2 of 2 columns" in describe(even, make_results())
 
 
 def test_format_markdown_has_differences_and_tuning_after_the_first_table() -> None:
-    given = make_benchmark(tuning={"LC": "two learning rates"}, reference="ERM")
-    first, differences, tuning = format_grid(given, make_results()).split("\n| ---")[0].split("\n\n|  |")[1:4]
+    benchmark = make_benchmark(tuning={"LC": "two learning rates"}, reference="ERM")
+    first, differences, tuning = format_grid(benchmark, make_results()).split("\n| ---")[0].split("\n\n|  |")[1:4]
     assert "| LC | none |" in first
     gaps = [0.40, 0.40, 0.41]  # of the seeds; the second column has but one of LC, and no predictions
     margin = 2.92 * 100 * statistics.stdev(gaps) / 3**0.5
     mean = 100 * statistics.mean(gaps)
-    shown = f"{mean:+.1f} ({mean - margin:+.1f} to {mean + margin:+.1f})"
-    assert f"| LC | 1 to 3 | {shown} | +35.0 |" in differences and "| ERM | 3 | reference | reference |" in differences
+    expected_cell = f"{mean:+.1f} ({mean - margin:+.1f} to {mean + margin:+.1f})"
+    assert (
+        f"| LC | 1 to 3 | {expected_cell} | +35.0 |" in differences
+        and "| ERM | 3 | reference | reference |" in differences
+    )
     assert "| ERM | not recorded |" in tuning and "| LC | two learning rates |" in tuning
     assert "Tuning" not in format_grid(make_benchmark(), make_results())
 
@@ -115,8 +120,8 @@ def test_every_selection_rule_has_a_table_with_the_attributes_read() -> None:
 
 def test_the_first_table_uses_the_own_rule_of_each_row() -> None:
     """The second figure of each run is by valid_average, which is the own rule of ERM's runs."""
-    both = make_results(("valid_worst_group", "valid_average"))
-    mixed = both[(both["row"] == "LC") | (both["selection"] == "valid_average")]
+    results = make_results(("valid_worst_group", "valid_average"))
+    mixed = results[(results["row"] == "LC") | (results["selection"] == "valid_average")]
     first, second = format_grid(make_benchmark(), mixed).split("Group-balanced test accuracy")[1:]
     assert "valid_average for ERM; valid_worst_group for LC" in first and "(selection rule: valid_average)" in second
     assert [read_cells(first, row)[1][:4] for row in ("ERM", "LC")] == ["36.0", "**75"]
@@ -134,8 +139,8 @@ def test_a_grid_of_two_rules_names_a_winner_among_all_rows(tmp_path: Path, capsy
         "  last layer: {method: {name: LastLayer, attributes: TrueAttributes}, selection: valid_worst_group}\n"
     )
     assert main(["benchmark", str(tmp_path / "mine.yaml"), "--out", str(tmp_path / "out")]) == 0
-    shown = capsys.readouterr().out
-    assert all(f"\n{row} " in shown for row in ("ERM", "worst", "last layer")) and "by its own" in shown
+    output = capsys.readouterr().out
+    assert all(f"\n{row} " in output for row in ("ERM", "worst", "last layer")) and "by its own" in output
     read = pd.read_csv(tmp_path / "out" / "table.csv").set_index(["row", "selection"])["attributes_read"].fillna("")
     assert read["worst"].to_dict() == {"valid_worst_group": "train valid", "valid_average": "train"}
     assert set(read["last layer"]) == {"valid"} and set(read["ERM"]) == {""}

@@ -21,7 +21,7 @@ _PATIENTS = ("--data", "{here}/patients.csv", "--data.label", "outcome", "--data
 _REVIEWS = ("--data", "{here}/reviews.csv", "--data.label", "verdict", "--data.text", "review", "--threads", "1")
 _PHOTOS = ("--data", "{here}/photos", "--data.size", "16", "--threads", "1")
 
-#: Name -> the command that makes it, but for --out. Each run serves many tests.
+#: Name -> the command that makes it, without --out. Many tests use each run.
 RUNS: dict[str, tuple[str, ...]] = {
     "digits-erm": (*_DIGITS, "--method", "ERM"),
     "digits-lc": (*_DIGITS, "--method", "LC"),
@@ -52,12 +52,12 @@ LABELS = {"one": 1, "three": 3, "four": 4, "five": 5}
 PAPERS = ((245, 225, 190), (200, 225, 245), (205, 240, 200), (240, 205, 215))
 
 
-def make_data(here: Path) -> None:
+def make_data(data_folder: Path) -> None:
     """Write photos, a later folder of them, a table of patients and one of reviews, each with a planted shortcut."""
-    _make_photos(here)
+    _make_photos(data_folder)
     draw = np.random.default_rng(1)
     for file, rows, bias in (("patients.csv", 600, 0.94), ("later.csv", 120, 0.5)):
-        with (here / file).open("w", newline="") as opened:
+        with (data_folder / file).open("w", newline="") as opened:
             writer = csv.writer(opened)
             writer.writerow(["age", "blood", "sex", "scanner", "outcome"])
             for _ in range(rows):
@@ -67,11 +67,13 @@ def make_data(here: Path) -> None:
                 writer.writerow(
                     [f"{draw.normal(50, 9):.2f}", blood, draw.choice(["f", "m"]), scanner, ("well", "ill")[ill]]
                 )
-    lines = (here / "later.csv").read_text().splitlines()
-    (here / "asked.csv").write_text("\n".join(line.rpartition(",")[0] for line in lines) + "\n")  # without labels
+    lines = (data_folder / "later.csv").read_text().splitlines()
+    (data_folder / "asked.csv").write_text(
+        "\n".join(line.rpartition(",")[0] for line in lines) + "\n"
+    )  # without labels
     filler = ["the", "order", "number", "and", "date", "are", "below", "please", "tell", "us", "if", "there", "is"]
     filler.append("more")
-    with (here / "reviews.csv").open("w", newline="") as opened:
+    with (data_folder / "reviews.csv").open("w", newline="") as opened:
         writer = csv.writer(opened)
         writer.writerow(["review", "verdict"])
         for i in range(500):
@@ -81,7 +83,7 @@ def make_data(here: Path) -> None:
             writer.writerow([" ".join(text), ("complaint", "praise")[i % 2]])
 
 
-def _make_photos(here: Path) -> None:
+def _make_photos(data_folder: Path) -> None:
     from sklearn.datasets import load_digits
 
     draw = np.random.default_rng(0)
@@ -94,43 +96,45 @@ def _make_photos(here: Path) -> None:
         paper = int(draw.integers(4)) if later or draw.random() < 0.1 else label
         ink = np.kron(image / 16, np.ones((2, 2)))[..., None]
         sheet = np.array(PAPERS[paper]) * (1 - 0.45 * ink) + draw.normal(0, 8, (16, 16, 3))
-        file = here / ("later" if later else "photos") / list(LABELS)[label] / f"{number:04}.png"
+        file = data_folder / ("later" if later else "photos") / list(LABELS)[label] / f"{number:04}.png"
         file.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray(sheet.clip(0, 255).astype(np.uint8)).save(file)
 
 
-def figures(folder: Path) -> dict[str, Any]:
+def collect_figures(folder: Path) -> dict[str, Any]:
     """Return the figures of a run or an audit, flat, without those of the machine."""
-    found: dict[str, Any] = {}
+    figures: dict[str, Any] = {}
     if (folder / "audit.json").is_file():
         audit = json.loads((folder / "audit.json").read_text())
-        _flatten({name: audit[name] for name in ("verdict", "evidence", "cost", "rows")}, "", found)
+        _flatten({name: audit[name] for name in ("verdict", "evidence", "cost", "rows")}, "", figures)
         new = audit["new_rows"] or {"candidates": []}
-        _flatten(new, "new_rows", found)
-        for one in new["candidates"]:
+        _flatten(new, "new_rows", figures)
+        for candidate in new["candidates"]:
             _flatten(
-                {name: value for name, value in one.items() if name not in ("seconds", "config")}, one["name"], found
+                {name: value for name, value in candidate.items() if name not in ("seconds", "config")},
+                candidate["name"],
+                figures,
             )
-        return {name: value for name, value in found.items() if not name.endswith("sentence")}
+        return {name: value for name, value in figures.items() if not name.endswith("sentence")}
     report = json.loads((folder / "report.json").read_text())
     test = {name: value for name, value in report["test"].items() if name != "groups"}
-    _flatten({"test": test, "evidence": report["evidence"], "selection": report["selection"]}, "", found)
-    found |= {"steps": report["steps"], "groups": [group["accuracy"] for group in report["test"]["groups"]]}
+    _flatten({"test": test, "evidence": report["evidence"], "selection": report["selection"]}, "", figures)
+    figures |= {"steps": report["steps"], "groups": [group["accuracy"] for group in report["test"]["groups"]]}
     with (folder / "metrics.csv").open() as opened:
         for row in csv.DictReader(opened):
-            found |= {f"metrics.{name}": float(value) for name, value in row.items() if value}
-    return {name: value for name, value in found.items() if not name.endswith("sentence")}
+            figures |= {f"metrics.{name}": float(value) for name, value in row.items() if value}
+    return {name: value for name, value in figures.items() if not name.endswith("sentence")}
 
 
-def _flatten(value: Any, name: str, found: dict[str, Any]) -> None:
+def _flatten(value: Any, name: str, flat: dict[str, Any]) -> None:
     if isinstance(value, dict):
         for key, part in value.items():
-            _flatten(part, f"{name}.{key}" if name else key, found)
+            _flatten(part, f"{name}.{key}" if name else key, flat)
     elif not isinstance(value, list):
-        found[name] = value
+        flat[name] = value
 
 
-def machine() -> str:
+def describe_machine() -> str:
     """Name what the last digits depend on: the processor, and the versions of torch and scikit-learn."""
     import sklearn
     import torch
@@ -140,15 +144,15 @@ def machine() -> str:
         lines = dict(line.split(":", 1) for line in Path("/proc/cpuinfo").read_text().splitlines() if ":" in line)
     except OSError:
         return f"{platform.machine()}, {versions}"
-    named = {name.strip(): value.strip() for name, value in lines.items()}
-    words = [named.get(name, "?") for name in ("model name", "cpu family", "model")]
+    cpu_info = {name.strip(): value.strip() for name, value in lines.items()}
+    words = [cpu_info.get(name, "?") for name in ("model name", "cpu family", "model")]
     return ", ".join([*words, versions])
 
 
-def command(name: str, here: Path, out: Path) -> list[str]:
-    """Return the words that make a run of the data in ``here``."""
+def build_command(name: str, data_folder: Path, out: Path) -> list[str]:
+    """Return the words that make a run of the data in ``data_folder``."""
     words = [*(RUNS | SLOW_RUNS)[name], "--out", str(out)]
-    return [word.replace("{here}", str(here)) for word in words]
+    return [word.replace("{here}", str(data_folder)) for word in words]
 
 
 def has_mnist() -> bool:
@@ -165,22 +169,22 @@ def compute() -> None:
     torch.set_num_threads(1)
     names = sys.argv[1:] or [*RUNS, *SLOW_RUNS]
     if SLOW_RUNS.keys() & {*names} and not has_mnist():
-        few = f"name other runs: {' '.join(RUNS)}"
-        raise SystemExit(f"set LOGIT_CORRECTION_DATA to a folder with MNIST/raw for {' '.join(SLOW_RUNS)}, or {few}")
-    found = json.loads(FILE.read_text()) if FILE.exists() and sys.argv[1:] else {"figures": {}}
-    if found.get("machine", machine()) != machine():
+        advice = f"name other runs: {' '.join(RUNS)}"
+        raise SystemExit(f"set LOGIT_CORRECTION_DATA to a folder with MNIST/raw for {' '.join(SLOW_RUNS)}, or {advice}")
+    golden = json.loads(FILE.read_text()) if FILE.exists() and sys.argv[1:] else {"figures": {}}
+    if golden.get("machine", describe_machine()) != describe_machine():
         raise SystemExit("golden.json is of another machine: compute all of it")
     with tempfile.TemporaryDirectory() as folder:
-        here = Path(folder)
-        os.environ["LOGIT_CORRECTION_CACHE"] = str(here / "cache")
-        make_data(here)
+        data_folder = Path(folder)
+        os.environ["LOGIT_CORRECTION_CACHE"] = str(data_folder / "cache")
+        make_data(data_folder)
         for name in names:
-            if main(command(name, here, here / name)):
+            if main(build_command(name, data_folder, data_folder / name)):
                 raise SystemExit(f"{name} failed; golden.json stays as it was")
-            found["figures"][name] = figures(here / name)
-    lines = [f"{json.dumps(name)}: {json.dumps(one)}" for name, one in found["figures"].items()]
+            golden["figures"][name] = collect_figures(data_folder / name)
+    lines = [f"{json.dumps(name)}: {json.dumps(figures)}" for name, figures in golden["figures"].items()]
     text = ",\n".join(lines)
-    FILE.write_text(f'{{"machine": {json.dumps(machine())}, "figures": {{\n{text}\n}}}}\n')
+    FILE.write_text(f'{{"machine": {json.dumps(describe_machine())}, "figures": {{\n{text}\n}}}}\n')
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Whatever is wrong with the words or the input: status 2, the thing named, no traceback, nothing written or lost."""
+"""A wrong command or input: status 2, the thing named, no traceback, nothing written or lost."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-Run = Callable[[str], Path]
+RunGetter = Callable[[str], Path]
 CommandRunner = Callable[..., Any]
 
 ONE = "--threads 1 --epochs 1"
@@ -23,7 +23,7 @@ PATIENTS = f"{ONE} --data patients.csv --data.label outcome"
 PHOTOS = f"train --method ERM {ONE} --data photos --data.size 8 --out x"
 
 #: Name -> the command, and what its message must name. RUN, TABLE_RUN and AUDIT stand for copies of folders.
-WORDS: dict[str, tuple[str, str]] = {
+WRONG_COMMANDS: dict[str, tuple[str, str]] = {
     "command": ("trian --data Digits", "trian"),
     "nothing to train": ("train --out x", "--data"),
     "no out": ("train --data Digits --method ERM", "--out"),
@@ -52,7 +52,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "no such config": ("train --config no.yaml --out x", "no.yaml"),
     "no fix": ("train --config hollow/fix.yaml --out x", "an audit writes it where it finds a shortcut"),
     "config with an unknown option": ("train --config bad.yaml --out x", "epochz"),
-    "config that is no YAML": ("train --config broken.yaml --out x", "broken.yaml"),
+    "config that cannot be parsed": ("train --config broken.yaml --out x", "broken.yaml"),
     "no label column": (f"train --method ERM {ONE} --data table.csv --data.label z --data.features * --out x", "z"),
     "row without a label": (f"{TABLE} unlabelled.csv --data.features *", "unlabelled.csv"),
     "mistyped split": (f"{TABLE} split.csv --data.features a --data.split part", "tset"),
@@ -99,7 +99,7 @@ WORDS: dict[str, tuple[str, str]] = {
 }
 
 
-def flipped(content: bytes) -> bytes:
+def flip_bit(content: bytes) -> bytes:
     """Return the content with one bit turned, in the middle of the largest tensor of a checkpoint."""
     middle = len(content) // 2
     if content[:2] == b"PK":  # between tensors there is padding, in which nothing is told
@@ -110,7 +110,7 @@ def flipped(content: bytes) -> bytes:
 
 
 #: What is done to a copy of a run -> the command that must name the file.
-DAMAGE: dict[str, tuple[str, Callable[[bytes], bytes | None], str]] = {
+DAMAGES: dict[str, tuple[str, Callable[[bytes], bytes | None], str]] = {
     "no config": ("config.yaml", lambda content: None, "evaluate RUN"),
     "half a report": ("report.json", lambda content: content[:200], "evaluate RUN"),
     "report of another kind": ("report.json", lambda content: b"[]", "report RUN --out page.html"),
@@ -126,18 +126,18 @@ DAMAGE: dict[str, tuple[str, Callable[[bytes], bytes | None], str]] = {
     ),
     "no checkpoint": ("checkpoint.pt", lambda content: None, "evaluate RUN"),
     "half a checkpoint": ("checkpoint.pt", lambda content: content[: len(content) // 2], "evaluate RUN"),
-    "one bit of the checkpoint": ("checkpoint.pt", flipped, "predict RUN later.csv --out a.csv"),
+    "one bit of the checkpoint": ("checkpoint.pt", flip_bit, "predict RUN later.csv --out a.csv"),
 }
 
 
-def tree(folder: Path) -> dict[str, bytes | None]:
-    """Return all files below a folder, but for locks."""
+def read_tree(folder: Path) -> dict[str, bytes | None]:
+    """Return all files below a folder except locks."""
     paths = [path for path in sorted(folder.rglob("*")) if path.name != ".lock"]
     return {str(path): path.read_bytes() if path.is_file() else None for path in paths}
 
 
 @pytest.fixture
-def bad(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def input_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of input with something wrong in it, which is the working folder too."""
     rows = [f"{number}.5,{('no', 'yes')[number % 2]}" for number in range(40)]
     files = {
@@ -176,55 +176,59 @@ PIXEL = bytes.fromhex(
 )
 
 
-def refused(run_command: CommandRunner, words: list[str], named: str, folder: Path) -> None:
-    before = tree(folder)
-    answer = run_command(*words)
-    assert answer.status == 2, answer
-    assert named in answer.err, answer.err
-    assert "Traceback" not in answer.err and answer.out == "" and len(answer.err) < 2000
-    assert tree(folder) == before
+def assert_refused(run_command: CommandRunner, words: list[str], message_part: str, folder: Path) -> None:
+    before = read_tree(folder)
+    result = run_command(*words)
+    assert result.status == 2, result
+    assert message_part in result.err, result.err
+    assert "Traceback" not in result.err and result.out == "" and len(result.err) < 2000
+    assert read_tree(folder) == before
 
 
-@pytest.mark.parametrize("case", WORDS)
-def test_wrong_words_and_wrong_input(case: str, run_command: CommandRunner, run: Run, bad: Path) -> None:
-    words, named = WORDS[case]
+@pytest.mark.parametrize("case", WRONG_COMMANDS)
+def test_wrong_command_or_input_is_refused_by_name(
+    case: str, run_command: CommandRunner, get_run: RunGetter, input_folder: Path
+) -> None:
+    words, message_part = WRONG_COMMANDS[case]
     for place, name in (("TABLE_RUN", "patients-lc"), ("RUN", "photos-erm"), ("AUDIT", "audit-patients")):
         if place in words.split():
-            shutil.copytree(run(name), bad / place)
-    refused(run_command, words.split(), named, bad)
+            shutil.copytree(get_run(name), input_folder / place)
+    assert_refused(run_command, words.split(), message_part, input_folder)
 
 
-@pytest.mark.parametrize("case", DAMAGE)
-def test_damaged_runs(case: str, run_command: CommandRunner, run: Run, bad: Path) -> None:
-    name, damage, words = DAMAGE[case]
-    folder = shutil.copytree(run("patients-lc"), bad / "RUN")
+@pytest.mark.parametrize("case", DAMAGES)
+def test_damaged_run_is_named(case: str, run_command: CommandRunner, get_run: RunGetter, input_folder: Path) -> None:
+    name, damage, words = DAMAGES[case]
+    folder = shutil.copytree(get_run("patients-lc"), input_folder / "RUN")
     content = damage((folder / name).read_bytes())
     (folder / name).unlink()
     if content is not None:
         (folder / name).write_bytes(content)
-    refused(run_command, words.split(), "RUN", bad)
+    assert_refused(run_command, words.split(), "RUN", input_folder)
 
 
-def test_a_run_in_use_is_refused(run_command: CommandRunner, run: Run, bad: Path) -> None:
+def test_run_in_use_by_another_process_is_refused(
+    run_command: CommandRunner, get_run: RunGetter, input_folder: Path
+) -> None:
     from filelock import FileLock
 
-    (bad / "x").mkdir()
-    with FileLock(bad / "x" / ".lock"):
-        answer = run_command(*DIGITS.split())
-    assert answer.status == 2 and "x" in answer.err and "Traceback" not in answer.err
-    assert [path.name for path in (bad / "x").iterdir() if path.name != ".lock"] == []
+    (input_folder / "x").mkdir()
+    with FileLock(input_folder / "x" / ".lock"):
+        result = run_command(*DIGITS.split())
+    assert result.status == 2 and "x" in result.err and "Traceback" not in result.err
+    assert [path.name for path in (input_folder / "x").iterdir() if path.name != ".lock"] == []
 
 
-def test_a_checkpoint_with_code_is_never_run(run_command: CommandRunner, run: Run, bad: Path) -> None:
+def test_code_in_a_checkpoint_is_never_run(run_command: CommandRunner, get_run: RunGetter, input_folder: Path) -> None:
     import torch
 
-    folder = shutil.copytree(run("patients-lc"), bad / "RUN")
-    torch.save({"format": 1, "algorithm": Evil(bad / "owned")}, folder / "checkpoint.pt")
-    refused(run_command, ["evaluate", "RUN"], "RUN", bad)
-    assert not (bad / "owned").exists()
+    folder = shutil.copytree(get_run("patients-lc"), input_folder / "RUN")
+    torch.save({"format": 1, "algorithm": FileWriterOnUnpickle(input_folder / "owned")}, folder / "checkpoint.pt")
+    assert_refused(run_command, ["evaluate", "RUN"], "RUN", input_folder)
+    assert not (input_folder / "owned").exists()
 
 
-class Evil:
+class FileWriterOnUnpickle:
     """Writes a file when it is unpickled."""
 
     def __init__(self, path: Path) -> None:

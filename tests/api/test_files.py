@@ -14,21 +14,21 @@ import pytest
 
 from logit_correction import InputError, runs_table
 
-Run = Callable[[str], Path]
+RunGetter = Callable[[str], Path]
 
 RUN_FILES = {"config.yaml", "metrics.csv", "report.json", "report.html", "checkpoint.pt", "predictions.parquet"}
 AUDIT_FILES = {"audit.json", "config.yaml", "fix.yaml", "report.html", "rows.csv", "rows.parquet"}
 
-EVIDENCE = """
+EVIDENCE_KEYS = """
 verdict view views sentence breadth accuracy accuracy_low network_accuracy ratio rows share follows_view
 follows_label follows_low follows_high information probability corrects candidates
 looks named legitimate who judged commonest about leak
 """
-TEST = """
+TEST_KEYS = """
 count average group_balanced worst_group worst_class minority majority minority_margin majority_margin adjusted_average
 auroc f1 ece groups estimated
 """
-REPORT = f"""
+REPORT_KEYS = f"""
 method method_options data data.name data.options data.facts data.counts.train data.counts.valid data.counts.test
 data.rows.train data.rows.valid data.rows.test data.label_names data.label_kind data.attribute_names data.correlation
 data.input_shape data.preparation data.fingerprint network network.name network.options network.parameters encoder
@@ -43,10 +43,10 @@ test.groups[].minority test.estimated.source test.estimated.minority test.estima
 test.estimated.group_balanced test.estimated.worst_group test.estimated.groups
 group_prior.estimated group_prior.true group_prior.label_names group_prior.attribute_names estimated_minority.count
 estimated_minority.recall estimated_minority.precision estimated_minority.examples warnings seconds.train
-seconds.evaluate {" ".join(f"evidence.{name}" for name in EVIDENCE.split())}
-{" ".join(f"test.{name}" for name in TEST.split())}
+seconds.evaluate {" ".join(f"evidence.{name}" for name in EVIDENCE_KEYS.split())}
+{" ".join(f"test.{name}" for name in TEST_KEYS.split())}
 """
-AUDIT = f"""
+AUDIT_KEYS = f"""
 verdict views sentence leans would_change question groups[].label groups[].attribute groups[].rows groups[].share
 groups[].share_low groups[].share_high groups[].network.accuracy groups[].fixed.accuracy cost.network.name
 cost.network.conflicting.accuracy cost.network.conflicting.low cost.network.conflicting.high
@@ -56,9 +56,9 @@ shown[].fixed_label contrasts[].kind contrasts[].view rows.file rows.train rows.
 classifier data.name data.source data.options data.rows.train data.label_names data.warnings network.name
 training.epochs training.seed labels_read.train labels_read.valid labels_read.test new_rows environment.version
 seconds
-{" ".join(f"evidence.{name}" for name in EVIDENCE.split())}
+{" ".join(f"evidence.{name}" for name in EVIDENCE_KEYS.split())}
 """
-NEW_ROWS = """
+NEW_ROWS_KEYS = """
 question.views question.text new_rows.rows new_rows.labelled new_rows.usual_rows new_rows.changed new_rows.likely
 new_rows.answers new_rows.asked new_rows.sheet_answers new_rows.chosen new_rows.gain new_rows.gain_low
 new_rows.gain_high new_rows.more new_rows.candidates[].name new_rows.candidates[].does new_rows.candidates[].config
@@ -72,107 +72,114 @@ new_rows.view_shifts[].values new_rows.answered_rows
 """
 
 
-def keys(value: dict[str, Any], before: str = "") -> Iterator[str]:
+def iterate_keys(value: dict[str, Any], before: str = "") -> Iterator[str]:
     """Yield the dotted names of all that a JSON object holds; of a list of objects those of the first."""
     for name, part in value.items():
         yield before + name
         if isinstance(part, dict):
-            yield from keys(part, f"{before}{name}.")
+            yield from iterate_keys(part, f"{before}{name}.")
         elif isinstance(part, list) and part and isinstance(part[0], dict):
-            yield from keys(part[0], f"{before}{name}[].")
+            yield from iterate_keys(part[0], f"{before}{name}[].")
 
 
-def test_files_of_a_run(run: Run) -> None:
+def test_run_has_its_files(get_run: RunGetter) -> None:
     for name in ("digits-erm", "digits-lc", "photos-erm", "reviews-lc"):
-        found = {path.name for path in run(name).iterdir() if not path.name.startswith(".")}
-        assert found >= RUN_FILES and "resume.pt" not in found
+        file_names = {path.name for path in get_run(name).iterdir() if not path.name.startswith(".")}
+        assert file_names >= RUN_FILES and "resume.pt" not in file_names
 
 
-def test_keys_of_the_report(run: Run) -> None:
-    report = json.loads((run("digits-lc") / "report.json").read_text())
-    assert set(REPORT.split()) - set(keys(report)) == set()
+def test_report_has_its_keys(get_run: RunGetter) -> None:
+    report = json.loads((get_run("digits-lc") / "report.json").read_text())
+    assert set(REPORT_KEYS.split()) - set(iterate_keys(report)) == set()
     assert report["method"] == "LC" and report["data"]["name"] == "Digits" and report["network"]["name"] == "MLP"
     assert report["labels_read"] == {"train": ["label"], "valid": ["label"], "test": ["label", "attribute"]}
     assert report["evidence"]["verdict"] == "shortcut" and report["evidence"]["view"] == "colour"
-    plain = json.loads((run("digits-erm") / "report.json").read_text())
+    plain = json.loads((get_run("digits-erm") / "report.json").read_text())
     assert plain.keys() == report.keys() and plain["evidence"] is None and plain["group_prior"] is None
 
 
-def test_columns_of_the_metrics(run: Run) -> None:
-    wanted = {"step", "stage", "epoch", "learning_rate", "loss", "valid_average", "valid_worst_class"}
-    plain, lc = (pd.read_csv(run(name) / "metrics.csv") for name in ("digits-erm", "digits-lc"))
-    assert set(plain) >= wanted
-    assert set(lc) >= wanted | {"loss_robust", "loss_ordinary", "valid_estimated_within_error"}
+def test_metrics_have_their_columns(get_run: RunGetter) -> None:
+    expected = {"step", "stage", "epoch", "learning_rate", "loss", "valid_average", "valid_worst_class"}
+    plain, lc = (pd.read_csv(get_run(name) / "metrics.csv") for name in ("digits-erm", "digits-lc"))
+    assert set(plain) >= expected
+    assert set(lc) >= expected | {"loss_robust", "loss_ordinary", "valid_estimated_within_error"}
     assert plain["step"].max() == 76 and lc["stage"].unique().tolist() == [0, 1]
 
 
-def test_columns_of_the_predictions(run: Run) -> None:
-    rows = pd.read_parquet(run("digits-lc") / "predictions.parquet")
+def test_predictions_have_their_columns(get_run: RunGetter) -> None:
+    rows = pd.read_parquet(get_run("digits-lc") / "predictions.parquet")
     logits = [f"logit_{number}" for number in range(10)]
     assert set(rows) >= {"index", "label", "attribute", "estimated_attribute", "prediction", *logits}
-    test = json.loads((run("digits-lc") / "report.json").read_text())["test"]
+    test = json.loads((get_run("digits-lc") / "report.json").read_text())["test"]
     assert (rows["label"] == rows["prediction"]).mean() == test["average"]
     assert (rows[logits].to_numpy().argmax(1) == rows["prediction"]).all()
-    valid = pd.read_parquet(run("digits-lc") / "validation.parquet")
+    valid = pd.read_parquet(get_run("digits-lc") / "validation.parquet")
     assert len(valid) == 200 and (valid["attribute"] == -1).all()  # no rule has read it
 
 
-def test_files_and_keys_of_an_audit(run: Run) -> None:
-    folder = run("audit-patients")
+def test_audit_has_its_files_and_keys(get_run: RunGetter) -> None:
+    folder = get_run("audit-patients")
     assert {path.name for path in folder.iterdir() if not path.name.startswith(".")} == AUDIT_FILES
     audit = json.loads((folder / "audit.json").read_text())
-    assert set(AUDIT.split()) - set(keys(audit)) == set()
+    assert set(AUDIT_KEYS.split()) - set(iterate_keys(audit)) == set()
     assert (audit["verdict"], audit["views"]) == ("shortcut", ["column:scanner"])
     assert audit["labels_read"] == {"train": ["label"], "valid": ["label"], "test": []} and audit["new_rows"] is None
 
 
-def test_files_and_keys_of_an_audit_of_new_rows(run: Run) -> None:
-    folder = run("audit-asked")
-    named = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
-    assert named == AUDIT_FILES - {"fix.yaml"} | {"sheet.csv", "new_rows.parquet", "new_rows.npz"}
+def test_audit_of_new_rows_has_its_files_and_keys(get_run: RunGetter) -> None:
+    folder = get_run("audit-asked")
+    file_names = {path.name for path in folder.iterdir() if not path.name.startswith(".")}
+    assert file_names == AUDIT_FILES - {"fix.yaml"} | {"sheet.csv", "new_rows.parquet", "new_rows.npz"}
     audit = json.loads((folder / "audit.json").read_text())
-    of_trial = {one for one in AUDIT.split() if one.startswith("cost.") or "fixed" in one}
-    assert {*AUDIT.split(), *NEW_ROWS.split()} - of_trial - set(keys(audit)) == set()
+    keys_of_trial = {key for key in AUDIT_KEYS.split() if key.startswith("cost.") or "fixed" in key}
+    assert {*AUDIT_KEYS.split(), *NEW_ROWS_KEYS.split()} - keys_of_trial - set(iterate_keys(audit)) == set()
     assert audit["new_rows"]["candidates"][0]["name"] == "ERM" and audit["new_rows"]["answers"] == 0
     rows = pd.read_parquet(folder / "new_rows.parquet")
-    says = [f"says_{number}" for number in range(len(audit["new_rows"]["candidates"]))]
-    apart = [name.replace("says", "apart") for name in says]
-    described = ["row", "line", "content", "fields"]
-    assert list(rows) == [*described, "label_number", "round", *says, *apart, "chance_1"]
+    prediction_columns = [f"says_{number}" for number in range(len(audit["new_rows"]["candidates"]))]
+    distance_columns = [name.replace("says", "apart") for name in prediction_columns]
+    description_columns = ["row", "line", "content", "fields"]
+    assert list(rows) == [
+        *description_columns,
+        "label_number",
+        "round",
+        *prediction_columns,
+        *distance_columns,
+        "chance_1",
+    ]
     assert len(rows) == audit["new_rows"]["rows"] and rows["row"].tolist() == list(range(len(rows)))
     assert (rows["label_number"] == -1).all() and (rows["round"] == 1).sum() == 8 == audit["new_rows"]["asked"]
     sheet = pd.read_csv(folder / "sheet.csv")
     assert list(sheet) == ["row", "line", "content", "answer"] and sheet["answer"].isna().all()  # no estimate shows
 
 
-def test_columns_of_an_audits_rows(run: Run) -> None:
-    wanted = "row line split label attribute conflicting score view_label sure p_ill p_well network_label"
-    rows = pd.read_csv(run("audit-patients") / "rows.csv")
-    assert list(rows) == [*wanted.split(), "network_p", "fixed_label", "fixed_p"]
-    audit = json.loads((run("audit-patients") / "audit.json").read_text())
+def test_rows_of_an_audit_have_their_columns(get_run: RunGetter) -> None:
+    expected = "row line split label attribute conflicting score view_label sure p_ill p_well network_label"
+    rows = pd.read_csv(get_run("audit-patients") / "rows.csv")
+    assert list(rows) == [*expected.split(), "network_p", "fixed_label", "fixed_p"]
+    audit = json.loads((get_run("audit-patients") / "audit.json").read_text())
     assert len(rows) == audit["rows"]["train"] and rows["conflicting"].sum() == audit["rows"]["conflicting"]
     assert ((rows["label"] != rows["attribute"]) == rows["conflicting"]).all()
-    asked = json.loads((run("audit-asked") / "audit.json").read_text())
-    assert asked["verdict"] == "cannot tell" and asked["question"].keys() == {"views", "text"}
+    audit_of_new_rows = json.loads((get_run("audit-asked") / "audit.json").read_text())
+    assert audit_of_new_rows["verdict"] == "cannot tell" and audit_of_new_rows["question"].keys() == {"views", "text"}
 
 
-def test_a_run_can_be_moved_and_read_only(
-    run_command: Callable[..., Any], run: Run, here: Path, tmp_path: Path
+def test_moved_read_only_run_predicts_the_same(
+    run_command: Callable[..., Any], get_run: RunGetter, data_folder: Path, tmp_path: Path
 ) -> None:
-    before = run_command("predict", run("patients-lc"), here / "later.csv").out
-    moved = shutil.copytree(run("patients-lc"), tmp_path / "moved")
+    before = run_command("predict", get_run("patients-lc"), data_folder / "later.csv").out
+    moved = shutil.copytree(get_run("patients-lc"), tmp_path / "moved")
     for path in moved.iterdir():
         path.chmod(0o444)
     os.chmod(moved, 0o555)
-    answer = run_command("predict", moved, here / "later.csv")
+    result = run_command("predict", moved, data_folder / "later.csv")
     os.chmod(moved, 0o755)
-    assert answer.status == 0 and answer.out == before
+    assert result.status == 0 and result.out == before
 
 
-def test_a_run_is_trained_again_from_any_folder_and_seeds_stand_for_their_runs(
-    run_command: Callable[..., Any], here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_run_is_retrained_from_its_config_in_any_folder_and_seeds_are_separate_runs(
+    run_command: Callable[..., Any], data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(here)
+    monkeypatch.chdir(data_folder)
     words = ("--data.label", "outcome", "--method", "ERM", "--epochs", "1", "--threads", "1", "--seeds", "2")
     assert run_command("train", "--data", "patients.csv", *words, "--out", tmp_path / "runs").status == 0
     first, second = (json.loads((tmp_path / f"runs/seed-{s}/report.json").read_text()) for s in (0, 1))
@@ -186,6 +193,6 @@ def test_a_run_is_trained_again_from_any_folder_and_seeds_stand_for_their_runs(
     assert runs_table(str(tmp_path / "runs"))["seed"].tolist() == [0, 1]
     with pytest.raises(InputError):
         runs_table([])
-    again = run_command("train", "--config", "runs/seed-0/config.yaml", "--resume", "--out", "runs")
-    assert again.status == 2 and "add --seeds N" in again.err
+    result = run_command("train", "--config", "runs/seed-0/config.yaml", "--resume", "--out", "runs")
+    assert result.status == 2 and "add --seeds N" in result.err
     assert run_command("train", "--config", "runs/seed-0/config.yaml", "--seeds", "2", "--out", "runs").status == 0

@@ -27,7 +27,7 @@ KINDS: dict[str, tuple[Callable[[np.ndarray], Image.Image], str]] = {
     "32 bits with a sign": (lambda grey: Image.fromarray((65535 * grey).astype(np.int32)), "tif"),
     "floats": (lambda grey: Image.fromarray(grey.astype(np.float32)), "tif"),
 }
-ONCE = ("--method", "ERM", "--network", "ConvNet", "--device", "cpu", "--threads", 1, "--epochs", 8)
+TRAINING_OPTIONS = ("--method", "ERM", "--network", "ConvNet", "--device", "cpu", "--threads", 1, "--epochs", 8)
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def save(place: str, kinds: Sequence[str], rows: int = 12, seed: int = 0) -> None:
+def save_pictures(place: str, kinds: Sequence[str], rows: int = 12, seed: int = 0) -> None:
     """Save pictures that are bright to the left or to the right, of these kinds in turn."""
     draw = np.random.default_rng(seed)
     for number in range(rows):
@@ -50,72 +50,73 @@ def save(place: str, kinds: Sequence[str], rows: int = 12, seed: int = 0) -> Non
             make(grey[:, ::-1] if label == "left" else grey).save(path)
 
 
-def average(run_command: CommandRunner, place: str) -> float:
-    answer = run_command("evaluate", "r", "--on", place, "--json")
-    assert answer.status == 0, answer.err
-    return float(re.search(r'"average": ([\d.]+)', answer.out)[1])  # type: ignore[index]
+def evaluate_average(run_command: CommandRunner, place: str) -> float:
+    result = run_command("evaluate", "r", "--on", place, "--json")
+    assert result.status == 0, result.err
+    return float(re.search(r'"average": ([\d.]+)', result.out)[1])  # type: ignore[index]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_pictures_of_one_depth_are_read_over_their_range(kind: str, run_command: CommandRunner) -> None:
-    save("set", [kind])
-    save("new", [kind], rows=4, seed=1)
-    answer = run_command("train", "--data", "set", *ONCE, "--out", "r")
-    assert answer.status == 0 and "pixels" not in answer.err, answer.err
+def test_images_of_one_depth_are_scaled_to_its_range(kind: str, run_command: CommandRunner) -> None:
+    save_pictures("set", [kind])
+    save_pictures("new", [kind], rows=4, seed=1)
+    result = run_command("train", "--data", "set", *TRAINING_OPTIONS, "--out", "r")
+    assert result.status == 0 and "pixels" not in result.err, result.err
     assert (
-        average(run_command, "new") == 1.0 and "pixels" not in run_command("predict", "r", "new", "--out", "a.csv").err
+        evaluate_average(run_command, "new") == 1.0
+        and "pixels" not in run_command("predict", "r", "new", "--out", "a.csv").err
     )
 
 
-def test_several_depths_are_scaled_each_by_itself_and_told(run_command: CommandRunner) -> None:
-    save("set", ["8 bits", "16 bits", "16 bits in TIFF", "32 bits with a sign", "floats"], rows=20)
-    save("new", ["floats", "16 bits", "8 bits"], rows=6, seed=1)
-    answer = run_command("train", "--data", "set", *ONCE, "--out", "r")
-    assert "pixels of several depths" in answer.err and "16 bits in 16, 32 bits" in answer.err
-    assert average(run_command, "new") == 1.0
+def test_several_depths_are_scaled_separately_and_noted(run_command: CommandRunner) -> None:
+    save_pictures("set", ["8 bits", "16 bits", "16 bits in TIFF", "32 bits with a sign", "floats"], rows=20)
+    save_pictures("new", ["floats", "16 bits", "8 bits"], rows=6, seed=1)
+    result = run_command("train", "--data", "set", *TRAINING_OPTIONS, "--out", "r")
+    assert "pixels of several depths" in result.err and "16 bits in 16, 32 bits" in result.err
+    assert evaluate_average(run_command, "new") == 1.0
     pixels = load("r").source.build().inputs.images(np.arange(40))  # type: ignore[arg-type]
     assert pixels.amax(dim=(1, 2, 3)).min() >= 250
 
 
-def test_twelve_bits_among_sixteen_are_told_with_their_count(run_command: CommandRunner) -> None:
-    save("set", ["16 bits", "16 bits", "16 bits", "12 of 16 bits"])
+def test_twelve_bit_images_among_sixteen_bit_ones_are_counted(run_command: CommandRunner) -> None:
+    save_pictures("set", ["16 bits", "16 bits", "16 bits", "12 of 16 bits"])
     assert "pixels are nearly equal in 6 of 24 rows" in run_command("preview", "--data", "set").err
 
 
 @pytest.mark.parametrize("kind", ["8 bits", "16 bits", "floats", "32 bits with a sign"])
-def test_another_depth_than_that_of_training_is_told_with_its_count(kind: str, run_command: CommandRunner) -> None:
-    save("set", [kind])
-    assert run_command("train", "--data", "set", *ONCE, "--out", "r").status == 0
+def test_images_of_another_depth_than_in_training_are_counted(kind: str, run_command: CommandRunner) -> None:
+    save_pictures("set", [kind])
+    assert run_command("train", "--data", "set", *TRAINING_OPTIONS, "--out", "r").status == 0
     for other in KINDS:
         if other.partition(" of")[0] in kind or kind in other or (kind, other[:2]) == ("16 bits", "12"):
             continue
-        save(other, [other], rows=3)
-        answer = run_command("predict", "r", other, "--out", "a.csv")
-        told = "in all 6 rows" if other == "8 bits" else r"6 rows (have no answer|are bad)"
-        assert re.search(told, answer.err) and f"{kind}" in answer.err, answer.err
-        judged = run_command("evaluate", "r", "--on", other)
-        assert judged.status == (0 if other == "8 bits" else 2) and f"{kind}" in judged.err
+        save_pictures(other, [other], rows=3)
+        result = run_command("predict", "r", other, "--out", "a.csv")
+        expected = "in all 6 rows" if other == "8 bits" else r"6 rows (have no answer|are bad)"
+        assert re.search(expected, result.err) and f"{kind}" in result.err, result.err
+        evaluated = run_command("evaluate", "r", "--on", other)
+        assert evaluated.status == (0 if other == "8 bits" else 2) and f"{kind}" in evaluated.err
 
 
-def test_pixels_outside_of_the_training_range_are_told_at_predict_and_evaluate(run_command: CommandRunner) -> None:
-    save("set", ["12 of 16 bits"])
-    save("new", ["16 bits", "12 of 16 bits"], rows=4)
-    assert run_command("train", "--data", "set", *ONCE, "--out", "r").status == 0
+def test_pixels_outside_the_training_range_are_counted(run_command: CommandRunner) -> None:
+    save_pictures("set", ["12 of 16 bits"])
+    save_pictures("new", ["16 bits", "12 of 16 bits"], rows=4)
+    assert run_command("train", "--data", "set", *TRAINING_OPTIONS, "--out", "r").status == 0
     for words in (("predict", "r", "new", "--out", "a.csv"), ("evaluate", "r", "--on", "new")):
         assert "outside of the training range in 4 of 8 rows, such as " in run_command(*words).err
 
 
-def test_a_picture_of_one_colour_is_a_bad_row_unless_most_are(run_command: CommandRunner) -> None:
-    save("set", ["8 bits", "16 bits"])
+def test_image_of_one_colour_is_a_bad_row_unless_most_are(run_command: CommandRunner) -> None:
+    save_pictures("set", ["8 bits", "16 bits"])
     for name, image in (
         ("black", Image.new("RGB", (16, 16))),
         ("deep", Image.fromarray(np.full((16, 16), 900, np.uint16))),
         ("red", Image.new("RGB", (16, 16), "red")),
     ):
         image.save(f"set/left/{name}.png")
-    answer = run_command("preview", "--data", "set")
-    assert "3 rows are bad: left/black.png, left/deep.png, left/red.png: is of one colour" in answer.err
-    words = ("train", "--data", "set", "--data.on_bad_rows", "skip", *ONCE, "--out", "r")
+    result = run_command("preview", "--data", "set")
+    assert "3 rows are bad: left/black.png, left/deep.png, left/red.png: is of one colour" in result.err
+    words = ("train", "--data", "set", "--data.on_bad_rows", "skip", *TRAINING_OPTIONS, "--out", "r")
     assert run_command(*words).status == 0
     assert "black.png" in run_command("predict", "r", "set/left", "--out", "a.csv").err
     assert pd.read_csv("a.csv").iloc[:, 1].isna().sum() == 3
@@ -123,39 +124,37 @@ def test_a_picture_of_one_colour_is_a_bad_row_unless_most_are(run_command: Comma
         place = Path("plain", ("dark", "light")[number % 2], f"{number}.png")
         place.parent.mkdir(parents=True, exist_ok=True)
         Image.new("L", (8, 8), number + 200 * (number % 2)).save(place)
-    assert run_command("train", "--data", "plain", *ONCE, "--out", "p").status == 0
+    assert run_command("train", "--data", "plain", *TRAINING_OPTIONS, "--out", "p").status == 0
     assert run_command("predict", "p", "plain/dark", "--out", "a.csv").err == ""
 
 
-JUNK = ["@eaDir/x.png/SYNOPHOTO_THUMB_XL.png", "@Recycle/x.png", "__MACOSX/._x.png", "$RECYCLE.BIN/x.png",
+JUNK_FILES = ["@eaDir/x.png/SYNOPHOTO_THUMB_XL.png", "@Recycle/x.png", "__MACOSX/._x.png", "$RECYCLE.BIN/x.png",
         ".thumbnails/x.png", "#recycle/x.png", "System Volume Information/x.png", "._x.png", ".x.jpg",
         "@tmp/deep/x.png", "$Recycle.Bin/S-1/x.png", "lost+found/x.png"]  # fmt: skip
 
 
 @pytest.mark.parametrize("splits", [False, True])
 @pytest.mark.parametrize("level", ["root", "split", "label", "below"])
-def test_what_computers_put_into_folders_is_no_label_and_no_row(
-    level: str, splits: bool, run_command: CommandRunner
-) -> None:
+def test_system_files_in_folders_are_not_labels_or_rows(level: str, splits: bool, run_command: CommandRunner) -> None:
     for split in ("train", "valid", "test") if splits else ("",):
-        save(str(Path("set", split)), ["8 bits"])
+        save_pictures(str(Path("set", split)), ["8 bits"])
         for label in ("left", "right"):
             Path("set", split, label, "below").mkdir()
             Path("set", split, label, "00.png").rename(Path("set", split, label, "below", "00.png"))
-    shown = run_command("preview", "--data", "set").err
-    at = {"root": "", "split": "train" if splits else "", "label": "left", "below": "left/below"}[level]
-    place = Path("set", "train" if splits and level in ("label", "below") else "", at)
-    for number, junk in enumerate(JUNK):
+    output_before = run_command("preview", "--data", "set").err
+    subfolder = {"root": "", "split": "train" if splits else "", "label": "left", "below": "left/below"}[level]
+    place = Path("set", "train" if splits and level in ("label", "below") else "", subfolder)
+    for number, junk in enumerate(JUNK_FILES):
         (place / junk).parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (8, 8), (number, 0, 200)).save(place / junk)
     for name in ("Thumbs.db", "desktop.ini", ".DS_Store"):
         (place / name).write_bytes(b"\0")
-    answer = run_command("preview", "--data", "set")
-    lines = [line for line in answer.err.splitlines() if "what computers put into folders" not in line]
-    assert answer.status == 0 and lines == shown.splitlines(), answer.err
-    assert "@eaDir" in answer.err
-    assert run_command("train", "--data", "set", *ONCE, "--out", "r").status == 0
-    answer = run_command("predict", "r", "set", "--out", "a.csv")
+    result = run_command("preview", "--data", "set")
+    lines = [line for line in result.err.splitlines() if "what computers put into folders" not in line]
+    assert result.status == 0 and lines == output_before.splitlines(), result.err
+    assert "@eaDir" in result.err
+    assert run_command("train", "--data", "set", *TRAINING_OPTIONS, "--out", "r").status == 0
+    result = run_command("predict", "r", "set", "--out", "a.csv")
     assert not any(Path(junk).name in name for junk in ("x.png", "THUMB") for name in pd.read_csv("a.csv").iloc[:, 0])
 
 
@@ -164,73 +163,71 @@ def test_what_computers_put_into_folders_is_no_label_and_no_row(
     b"junk of a ca", b"Exif\0\0MM\0*\0\0\0\x08\0\x02", b"Exif\0\0II*\0\xff\xff\xff\xff",
     b"Exif\0\0II*\0\x08\0\0\0\x01\0\x12\x01\x03\0\x02\0\0\0\x01\0\x01\0\0\0\0\0",  # two orientations
 ])  # fmt: skip
-def test_exif_that_cannot_be_read_is_no_turn_and_one_that_can_is(
-    ending: str, exif: bytes, run_command: CommandRunner
-) -> None:
-    save("set", ["8 bits"])
+def test_unreadable_exif_is_ignored(ending: str, exif: bytes, run_command: CommandRunner) -> None:
+    save_pictures("set", ["8 bits"])
     for number, path in enumerate(sorted(Path("set").glob("*/*.png"))):
         with Image.open(path) as file:
             image = file.convert("RGB")
         path.unlink()
-        good = Image.Exif()
-        good[0x0112] = 3  # upside down
-        held = {} if ending == "tif" else {"exif": exif if number % 2 else good}
-        image.save(path.with_suffix(f".{ending}"), **held)
-    answer = run_command("train", "--data", "set", *ONCE, "--out", "r")
-    assert answer.status == 0 and not re.search("EXIF|Metadata|bad", answer.err), answer.err
-    answer = run_command("predict", "r", "set/left", "--out", "a.csv")
-    assert answer.status == 0 and answer.err == "" and pd.read_csv("a.csv").iloc[:, 1].notna().all()
+        upside_down = Image.Exif()
+        upside_down[0x0112] = 3  # upside down
+        save_options = {} if ending == "tif" else {"exif": exif if number % 2 else upside_down}
+        image.save(path.with_suffix(f".{ending}"), **save_options)
+    result = run_command("train", "--data", "set", *TRAINING_OPTIONS, "--out", "r")
+    assert result.status == 0 and not re.search("EXIF|Metadata|bad", result.err), result.err
+    result = run_command("predict", "r", "set/left", "--out", "a.csv")
+    assert result.status == 0 and result.err == "" and pd.read_csv("a.csv").iloc[:, 1].notna().all()
 
 
-def test_links_and_damaged_files_are_told_at_once_and_further_frames_too(run_command: CommandRunner) -> None:
-    save("set", ["8 bits"])
+def test_links_damaged_files_and_extra_frames_are_listed(run_command: CommandRunner) -> None:
+    save_pictures("set", ["8 bits"])
     Path("set/left/lost.png").symlink_to("nowhere.png")
     Path("set/right/out.png").symlink_to(Path("/etc/hostname"))
     Path("set/left/01.png").write_bytes(Path("set/left/01.png").read_bytes()[:60])
     Path("set/right/02.png").write_text("no picture")
     Path("set/middle").symlink_to("moved")
-    answer = run_command("preview", "--data", "set")
-    told = ("5 rows are bad", "middle", "left/lost.png", "right/out.png", "left/01.png", "right/02.png")
-    assert answer.status == 2 and all(name in answer.err for name in told), answer.err
+    result = run_command("preview", "--data", "set")
+    expected_parts = ("5 rows are bad", "middle", "left/lost.png", "right/out.png", "left/01.png", "right/02.png")
+    assert result.status == 2 and all(name in result.err for name in expected_parts), result.err
     frames = [Image.fromarray(np.random.default_rng(row).integers(0, 255, (16, 16), np.uint8)) for row in range(3)]
     for name in ("gif", "tif", "webp"):
-        save(name, ["8 bits"])
+        save_pictures(name, ["8 bits"])
         frames[0].save(f"{name}/left/many.{name}", save_all=True, append_images=frames[1:])
-        answer = run_command("preview", "--data", name)
-        assert f"several frames or pages in 1 of 25 rows, such as left/many.{name}" in answer.err
+        result = run_command("preview", "--data", name)
+        assert f"several frames or pages in 1 of 25 rows, such as left/many.{name}" in result.err
 
 
 @pytest.mark.parametrize("splits", [False, True])
-def test_images_beside_the_folders_of_labels_are_told(splits: bool, run_command: CommandRunner) -> None:
+def test_images_outside_the_label_folders_are_noted(splits: bool, run_command: CommandRunner) -> None:
     for split in ("train", "test") if splits else ("",):
-        save(str(Path("set", split)), ["8 bits"])
-    save("new", ["8 bits"], rows=3)
+        save_pictures(str(Path("set", split)), ["8 bits"])
+    save_pictures("new", ["8 bits"], rows=3)
     loose = Path("set", "test" if splits else "", "loose.png")
     for path in (loose, loose.with_name("._x.png"), Path("new/alone.png"), Path("new/.hidden.png")):
         path.write_bytes(Path("new/left/00.png").read_bytes())
-    answer = run_command("train", "--data", "set", *ONCE, "--out", "r")
-    assert f"1 row beside the folders of labels, hence without a label: {loose.relative_to('set')}" in answer.err, (
-        answer.err
+    result = run_command("train", "--data", "set", *TRAINING_OPTIONS, "--out", "r")
+    assert f"1 row beside the folders of labels, hence without a label: {loose.relative_to('set')}" in result.err, (
+        result.err
     )
     assert (
         "1 row beside the folders of labels, hence without a label: alone.png"
         in run_command("evaluate", "r", "--on", "new").err
     )
-    answer = run_command("predict", "r", "new", "--out", "a.csv")
-    assert "beside" not in answer.err and len(pd.read_csv("a.csv")) == 7
+    result = run_command("predict", "r", "new", "--out", "a.csv")
+    assert "beside" not in result.err and len(pd.read_csv("a.csv")) == 7
 
 
-def test_a_folder_next_to_hidden_ones_is_read_alone(run_command: CommandRunner) -> None:
-    save("set", ["8 bits"])
-    assert run_command("train", "--data", "set", *ONCE, "--out", "r").status == 0
+def test_hidden_folders_are_not_read(run_command: CommandRunner) -> None:
+    save_pictures("set", ["8 bits"])
+    assert run_command("train", "--data", "set", *TRAINING_OPTIONS, "--out", "r").status == 0
     for junk in ("#recycle/x.png", "@eaDir/x.png", ".thumbnails/x.png"):
         Path("set", junk).parent.mkdir()
         Path("set", junk).write_bytes(Path("set/left/00.png").read_bytes())
-    answer = run_command("predict", "r", "set/left", "--out", "a.csv")
-    assert answer.status == 0 and answer.err == "" and len(pd.read_csv("a.csv")) == 12, answer.err
+    result = run_command("predict", "r", "set/left", "--out", "a.csv")
+    assert result.status == 0 and result.err == "" and len(pd.read_csv("a.csv")) == 12, result.err
 
 
-def huge_png(side: int) -> bytes:
+def build_huge_png(side: int) -> bytes:
     """A black image of this side, one bit a pixel, so that its file is small."""
     rows = zlib.compress(bytes(1 + (side + 7) // 8) * side)
     chunks = ((b"IHDR", struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0)), (b"IDAT", rows), (b"IEND", b""))
@@ -240,21 +237,23 @@ def huge_png(side: int) -> bytes:
     return b"".join(parts)
 
 
-def test_an_image_that_would_take_gigabytes_is_a_bad_row_and_a_large_jpeg_is_read(run_command: CommandRunner) -> None:
-    save("set", ["8 bits"])
-    Path("set/left/huge.png").write_bytes(huge_png(13_000))
+def test_huge_image_is_a_bad_row_and_large_jpeg_is_read(run_command: CommandRunner) -> None:
+    save_pictures("set", ["8 bits"])
+    Path("set/left/huge.png").write_bytes(build_huge_png(13_000))
     ramp = np.tile(np.linspace(0, 255, 9_000).astype(np.uint8), (9_000, 1))
     Image.fromarray(ramp).save("set/right/large.jpg")
-    answer = run_command("preview", "--data", "set")
-    told = "1 row is bad: left/huge.png: cannot be read (it has 13,000 x 13,000 pixels, more than 67,108,864: save it"
-    assert answer.status == 2 and told in answer.err and "DecompressionBomb" not in answer.err, answer.err
-    answer = run_command("train", "--data", "set", "--data.on_bad_rows", "skip", *ONCE, "--out", "r")
-    assert answer.status == 0 and "large.jpg" not in answer.err, answer.err
+    result = run_command("preview", "--data", "set")
+    expected = (
+        "1 row is bad: left/huge.png: cannot be read (it has 13,000 x 13,000 pixels, more than 67,108,864: save it"
+    )
+    assert result.status == 2 and expected in result.err and "DecompressionBomb" not in result.err, result.err
+    result = run_command("train", "--data", "set", "--data.on_bad_rows", "skip", *TRAINING_OPTIONS, "--out", "r")
+    assert result.status == 0 and "large.jpg" not in result.err, result.err
     Path("new").mkdir()
     Path("set/left/huge.png").rename("new/huge.png")
     Path("set/right/large.jpg").rename("new/large.jpg")
-    answer = run_command("predict", "r", "new", "--out", "a.csv")
-    assert "new/huge.png: cannot be read" in answer.err and pd.read_csv("a.csv").iloc[:, 1].isna().tolist() == [
+    result = run_command("predict", "r", "new", "--out", "a.csv")
+    assert "new/huge.png: cannot be read" in result.err and pd.read_csv("a.csv").iloc[:, 1].isna().tolist() == [
         True,
         False,
     ]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +14,6 @@ import torch
 
 import logit_correction
 from logit_correction.losses import LogitCorrectedLoss
-
-Run = Callable[[str], Path]
 
 README = Path(__file__).parents[2] / "README.md"
 
@@ -37,13 +34,13 @@ NAMES = {
 }
 
 
-def test_the_names_are_there() -> None:
+def test_documented_names_exist() -> None:
     for module, names in NAMES.items():
-        found = importlib.import_module(module)
-        assert [name for name in names.split() if not hasattr(found, name)] == []
+        imported = importlib.import_module(module)
+        assert [name for name in names.split() if not hasattr(imported, name)] == []
 
 
-def test_train_load_and_the_run(tmp_path: Path) -> None:
+def test_train_and_load_return_a_usable_run(tmp_path: Path) -> None:
     digits = {"name": "Digits", "minority_ratio": 0.05}
     run = logit_correction.train(digits, tmp_path / "run", method="ERM", epochs=1, threads=1)
     assert run.report.method == "ERM" and {"label", "attribute", "count", "accuracy"} <= set(run.groups)
@@ -54,77 +51,79 @@ def test_train_load_and_the_run(tmp_path: Path) -> None:
     assert np.array_equal(loaded.predict_proba(images), run.predict_proba(images))
     assert np.allclose(loaded.predict_proba(images.transpose(0, 2, 3, 1)), run.predict_proba(images))
     assert loaded.label_names == [str(digit) for digit in range(10)]
-    judged = loaded.evaluate(images, ["3"] * 5)
-    assert judged["count"] == 5
-    kept = logit_correction.train("Digits", method="ERM", epochs=1, threads=1, page=False)  # in a temporary folder
-    table = logit_correction.runs_table([run, kept])
+    metrics = loaded.evaluate(images, ["3"] * 5)
+    assert metrics["count"] == 5
+    temporary_run = logit_correction.train(
+        "Digits", method="ERM", epochs=1, threads=1, page=False
+    )  # in a temporary folder
+    table = logit_correction.runs_table([run, temporary_run])
     assert list(table["method"]) == ["ERM", "ERM"] and table["average"][0] == run.report.test.average
     with pytest.raises(logit_correction.InputError, match="epochz"):
         logit_correction.train("Digits", epochz=3)
 
 
-def test_train_from_a_config_and_a_preset() -> None:
+def test_train_repeats_a_run_from_its_config() -> None:
     options = {"epochs": 1, "threads": 1, "page": False}
-    named = logit_correction.train("Digits", method={"name": "ERM"}, network={"name": "MLP", "hidden": [8]}, **options)
-    assert named.report.network.options["hidden"] == [8]
-    again = logit_correction.train(logit_correction.RunConfig.read(named.path / "config.yaml"), page=False)
-    assert again.report.to_dict()["test"] == named.report.to_dict()["test"]
-    assert (again / "metrics.csv").read_text() == (named / "metrics.csv").read_text()
+    first = logit_correction.train("Digits", method={"name": "ERM"}, network={"name": "MLP", "hidden": [8]}, **options)
+    assert first.report.network.options["hidden"] == [8]
+    second = logit_correction.train(logit_correction.RunConfig.read(first.path / "config.yaml"), page=False)
+    assert second.report.to_dict()["test"] == first.report.to_dict()["test"]
+    assert (second / "metrics.csv").read_text() == (first / "metrics.csv").read_text()
     assert logit_correction.ComponentConfig("Timm", {"model": "convnext_tiny"}).name == "Timm"
     assert logit_correction.load_preset("paper")
 
 
-def test_audit_and_fix(here: Path, tmp_path: Path) -> None:
-    frame = pd.read_csv(here / "patients.csv")
+def test_audit_finds_the_shortcut_and_fix_trains(data_folder: Path, tmp_path: Path) -> None:
+    frame = pd.read_csv(data_folder / "patients.csv")
     options = {"epochs": 6, "threads": 1, "try_fix": False, "shortcut": "column:scanner"}
-    found = logit_correction.audit(frame, label="outcome", **options)
-    assert (found.verdict, found.views) == ("shortcut", ["column:scanner"])
-    assert len(found.rows) == 420 and found.summary["verdict"] == "shortcut"
-    assert "<code>scanner</code>" in found._repr_html_() and "named this shortcut" in repr(found)
-    fixed = found.fix(tmp_path / "fixed")
+    patient_audit = logit_correction.audit(frame, label="outcome", **options)
+    assert (patient_audit.verdict, patient_audit.views) == ("shortcut", ["column:scanner"])
+    assert len(patient_audit.rows) == 420 and patient_audit.summary["verdict"] == "shortcut"
+    assert "<code>scanner</code>" in patient_audit._repr_html_() and "named this shortcut" in repr(patient_audit)
+    fixed = patient_audit.fix(tmp_path / "fixed")
     assert fixed.report.method == "LC" and fixed.report.epochs == 6 and set(fixed.predict(frame)) == {"ill", "well"}
     attributes = fixed.config.to_dict()["method"]["attributes"]
-    assert attributes["name"] == "Given" and Path(attributes["file"]).parent == found.path
+    assert attributes["name"] == "Given" and Path(attributes["file"]).parent == patient_audit.path
 
 
 @pytest.mark.slow
-def test_from_a_data_frame_to_a_fixed_model_as_the_readme_says(
-    here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_readme_python_code_trains_a_fixed_model(
+    data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (block,) = re.findall(r"<!-- not run: tests/api .*?-->\n```python\n(.*?)```", README.read_text(), flags=re.DOTALL)
     assert len(block.splitlines()) <= 10
-    later = pd.read_csv(here / "later.csv")
+    later = pd.read_csv(data_folder / "later.csv")
     names = dict[str, Any]()
-    asked = list[str]()
+    prompts = list[str]()
 
-    def answer(prompt: str) -> str:
-        row = names["sheet"]["row"].iloc[len(asked)]
-        asked.append(prompt)
+    def answer_prompt(prompt: str) -> str:
+        row = names["sheet"]["row"].iloc[len(prompts)]
+        prompts.append(prompt)
         return str(later["outcome"].iloc[row])
 
-    (tmp_path / "patients.csv").write_bytes((here / "patients.csv").read_bytes())
+    (tmp_path / "patients.csv").write_bytes((data_folder / "patients.csv").read_bytes())
     later.drop(columns="outcome").to_csv(tmp_path / "new-patients.csv", index=False)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("builtins.input", answer)
+    monkeypatch.setattr("builtins.input", answer_prompt)
     exec(block, names)
-    assert 0 < len(asked) <= 20 and "scanner" in asked[0]
-    assert f"By {len(asked)} labelled new rows" in repr(names["result"])
+    assert 0 < len(prompts) <= 20 and "scanner" in prompts[0]
+    assert f"By {len(prompts)} labelled new rows" in repr(names["result"])
     assert (names["fixed"].predict(later) == later["outcome"]).mean() > 0.75
 
 
-def test_rows_need_labels_and_a_folder_takes_options(here: Path) -> None:
-    frame = pd.read_csv(here / "reviews.csv")
-    for options, told in (({}, "label="), ({"label": "verdikt"}, "verdict"), ({"label": "verdict"}, "review")):
-        with pytest.raises(logit_correction.InputError, match=told):
+def test_train_needs_labels_and_takes_folder_options(data_folder: Path) -> None:
+    frame = pd.read_csv(data_folder / "reviews.csv")
+    for options, message in (({}, "label="), ({"label": "verdikt"}, "verdict"), ({"label": "verdict"}, "review")):
+        with pytest.raises(logit_correction.InputError, match=message):
             logit_correction.train(frame, method="ERM", threads=1, **options)
-    run = logit_correction.train(here / "photos", size=16, method="ERM", epochs=1, threads=1, page=False)
+    run = logit_correction.train(data_folder / "photos", size=16, method="ERM", epochs=1, threads=1, page=False)
     assert run.config.data.options["size"] == 16
 
 
 QUICK: dict[str, Any] = {"epochs": 1, "threads": 1, "page": False}
 
 
-def test_tensors_and_names_that_are_numbers_are_rows_and_columns() -> None:
+def test_tensors_and_numeric_column_names_are_accepted() -> None:
     label = np.arange(200) % 2
     rows = (40 * np.random.default_rng(0).random((200, 3)) + 150 * label[:, None]).astype(np.uint8)
     columns = {"a": torch.from_numpy(rows[:, 0]), "label": torch.from_numpy(label)}
@@ -144,16 +143,18 @@ def test_tensors_and_names_that_are_numbers_are_rows_and_columns() -> None:
         assert LogitCorrectedLoss(prior).prior.table.shape == (2, 2)
 
 
-def test_views_in_an_array_and_a_file_alone(here: Path) -> None:
+def test_views_in_an_array_and_a_path_are_accepted(data_folder: Path) -> None:
     views = np.array(["column:scanner"])
-    run = logit_correction.train(here / "patients.csv", label="outcome", shortcut=views, **QUICK)
+    run = logit_correction.train(data_folder / "patients.csv", label="outcome", shortcut=views, **QUICK)
     assert run.report.method == "LC" and run.report.evidence["views"] == views.tolist()
     assert run.report.evidence["sentence"] in run._repr_html_()
-    found = logit_correction.estimate_attributes(here / "patients.csv", "outcome", shortcut=views, epochs=1, threads=1)
-    assert len(found.label) == len(pd.read_csv(here / "patients.csv"))
+    estimates = logit_correction.estimate_attributes(
+        data_folder / "patients.csv", "outcome", shortcut=views, epochs=1, threads=1
+    )
+    assert len(estimates.label) == len(pd.read_csv(data_folder / "patients.csv"))
 
 
-def test_a_run_of_augmented_images_can_be_loaded(tmp_path: Path) -> None:
+def test_run_of_augmented_images_is_loaded(tmp_path: Path) -> None:
     label = np.arange(60) % 2
     images = np.random.default_rng(0).integers(0, 99, (60, 3, 12, 12)) + 100 * label[:, None, None, None]
     images = images.astype(np.uint8)

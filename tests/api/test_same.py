@@ -17,7 +17,7 @@ from logit_correction import ComponentConfig, LogitCorrectionClassifier, from_ar
 CommandRunner = Callable[..., Any]
 
 ROWS = 120
-ONCE: dict[str, Any] = {"device": "cpu", "threads": 1, "epochs": 3, "page": False}
+TRAINING_OPTIONS: dict[str, Any] = {"device": "cpu", "threads": 1, "epochs": 3, "page": False}
 
 
 @pytest.fixture(autouse=True)
@@ -27,7 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def people() -> pd.DataFrame:
+def draw_people() -> pd.DataFrame:
     """Numbers that every type holds exactly, and names; of the label in part."""
     draw = np.random.default_rng(0)
     label = np.arange(ROWS) % 2
@@ -42,14 +42,14 @@ def people() -> pd.DataFrame:
     )
 
 
-def texts() -> pd.DataFrame:
+def draw_texts() -> pd.DataFrame:
     draw = np.random.default_rng(0)
     words = [" ".join(draw.choice(["a", "film", "of", "the", "sea"], 5)) for _ in range(ROWS)]
-    some = [f"{text} {('good', 'bad')[row % 2]} {row}" for row, text in enumerate(words)]
-    return pd.DataFrame({"t": some, "y": ["p", "q"] * (ROWS // 2)})
+    texts = [f"{text} {('good', 'bad')[row % 2]} {row}" for row, text in enumerate(words)]
+    return pd.DataFrame({"t": texts, "y": ["p", "q"] * (ROWS // 2)})
 
 
-def pictures() -> tuple[np.ndarray, list[str]]:
+def draw_pictures() -> tuple[np.ndarray, list[str]]:
     """Pictures (n, 3, 8, 8) that are brighter on one side, label by label as folders hold them."""
     values = np.random.default_rng(0).integers(0, 120, (ROWS, 3, 8, 8), dtype=np.uint8)
     values[: ROWS // 2, :, :, :4] += 60
@@ -57,27 +57,27 @@ def pictures() -> tuple[np.ndarray, list[str]]:
     return values, ["left"] * (ROWS // 2) + ["right"] * (ROWS // 2)
 
 
-def figures(run: Any, names: dict[str, str] | None = None) -> Any:
+def collect_figures(run: Any, names: dict[str, str] | None = None) -> Any:
     """What a run says of its splits, with its labels by other names."""
 
-    def renamed(value: Any) -> Any:
+    def rename_labels(value: Any) -> Any:
         if isinstance(value, dict):
-            return {key: renamed(part) for key, part in value.items()}
+            return {key: rename_labels(part) for key, part in value.items()}
         if isinstance(value, list):
-            return [renamed(part) for part in value]
+            return [rename_labels(part) for part in value]
         return (names or {}).get(value, value) if isinstance(value, str) else value
 
     report = run.report.to_dict()
     data = {name: report["data"][name] for name in ("rows", "label_names", "input_shape")}
-    return renamed({"data": data, "test": report["test"], "valid": report.get("validation")})
+    return rename_labels({"data": data, "test": report["test"], "valid": report.get("validation")})
 
 
-def flattened(value: Any, place: str = "") -> dict[str, Any]:
+def flatten_figures(value: Any, place: str = "") -> dict[str, Any]:
     """Return all figures by their place."""
     parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    inner = [flattened(part, f"{place}.{name}") for name, part in parts]
+    inner = [flatten_figures(part, f"{place}.{name}") for name, part in parts]
     return (
-        {name: one for part in inner for name, one in part.items()}
+        {name: figure for part in inner for name, figure in part.items()}
         if isinstance(value, dict | list)
         else {place: value}
     )
@@ -87,7 +87,9 @@ def check_same(runs: list[Any], rows: Any, names: dict[str, str] | None = None) 
     """Fail unless all runs have the figures of the first, and answer the same rows alike."""
     first, *others = runs
     for other in others:
-        assert flattened(figures(other)) == pytest.approx(flattened(figures(first, names)), abs=1e-6, nan_ok=True)
+        assert flatten_figures(collect_figures(other)) == pytest.approx(
+            flatten_figures(collect_figures(first, names)), abs=1e-6, nan_ok=True
+        )
         np.testing.assert_allclose(other.predict_proba(rows), first.predict_proba(rows), atol=1e-6)
 
 
@@ -107,22 +109,28 @@ TYPES: dict[str, Callable[[pd.DataFrame], pd.DataFrame]] = {
 
 @pytest.mark.parametrize("method", ["ERM", "LC"])
 @pytest.mark.parametrize("form", TYPES)
-def test_a_table_of_other_types_or_order_of_columns(form: str, method: str, folder: Path) -> None:
-    frame = people()
+def test_table_of_other_types_or_column_order_gives_the_same_model(form: str, method: str, folder: Path) -> None:
+    frame = draw_people()
     options: dict[str, Any] = {"label": "y", "folder": folder}
-    runs = [train(from_table(rows, **options), method=method, **ONCE) for rows in (frame, TYPES[form](frame))]
+    runs = [
+        train(from_table(rows, **options), method=method, **TRAINING_OPTIONS) for rows in (frame, TYPES[form](frame))
+    ]
     check_same(runs, frame)
     np.testing.assert_allclose(runs[0].predict_proba(TYPES[form](frame)), runs[0].predict_proba(frame), atol=1e-6)
     inputs = [rows.drop(columns="y") for rows in (frame, TYPES[form](frame))]
-    sides = [LogitCorrectionClassifier(method, epochs=3, random_state=0).fit(rows, frame["y"]) for rows in inputs]
-    np.testing.assert_allclose(sides[0].predict_proba(inputs[0]), sides[1].predict_proba(inputs[1]), atol=1e-6)
-    again = inputs[1][inputs[0].columns]  # scikit-learn refuses columns in another order than in fit
-    np.testing.assert_allclose(sides[0].predict_proba(inputs[0]), sides[0].predict_proba(again), atol=1e-6)
+    classifiers = [LogitCorrectionClassifier(method, epochs=3, random_state=0).fit(rows, frame["y"]) for rows in inputs]
+    np.testing.assert_allclose(
+        classifiers[0].predict_proba(inputs[0]), classifiers[1].predict_proba(inputs[1]), atol=1e-6
+    )
+    reordered = inputs[1][inputs[0].columns]  # scikit-learn refuses columns in another order than in fit
+    np.testing.assert_allclose(
+        classifiers[0].predict_proba(inputs[0]), classifiers[0].predict_proba(reordered), atol=1e-6
+    )
 
 
 @pytest.mark.parametrize("method", ["ERM", "LC"])
-def test_a_table_in_any_container(method: str, folder: Path) -> None:
-    frame = people()
+def test_table_in_any_container_gives_the_same_model(method: str, folder: Path) -> None:
+    frame = draw_people()
     frame.to_csv("t.csv", index=False)
     frame.to_csv("s.csv", index=False, sep=";", decimal=",")
     frame.to_csv("u.csv.gz", index=False, sep="\t")
@@ -131,28 +139,31 @@ def test_a_table_in_any_container(method: str, folder: Path) -> None:
         ComponentConfig("Table", {"file": name, "label": "y"}) for name in ("t.csv", "s.csv", "u.csv.gz", "t.parquet")
     ]
     tables += [
-        from_table(given, label="y", folder=folder)
-        for given in (frame, frame.to_dict("list"), frame.to_dict("records"))
+        from_table(rows, label="y", folder=folder) for rows in (frame, frame.to_dict("list"), frame.to_dict("records"))
     ]
-    runs = [train(table, f"r{number}", method=method, **ONCE) for number, table in enumerate(tables)]
-    runs.append(train(frame.drop(columns="y"), label=frame["y"].tolist(), method=method, **ONCE))
+    runs = [train(table, f"r{number}", method=method, **TRAINING_OPTIONS) for number, table in enumerate(tables)]
+    runs.append(train(frame.drop(columns="y"), label=frame["y"].tolist(), method=method, **TRAINING_OPTIONS))
     check_same(runs, frame)
-    for given in (Path("t.csv"), Path("s.csv"), Path("u.csv.gz"), Path("t.parquet"), frame.to_dict("records")):
-        np.testing.assert_allclose(runs[0].predict_proba(given), runs[0].predict_proba(frame), atol=1e-6)
+    for rows in (Path("t.csv"), Path("s.csv"), Path("u.csv.gz"), Path("t.parquet"), frame.to_dict("records")):
+        np.testing.assert_allclose(runs[0].predict_proba(rows), runs[0].predict_proba(frame), atol=1e-6)
 
 
-def test_numbers_in_a_frame_or_an_array_of_any_type(folder: Path) -> None:
-    frame = people()[["blood", "count"]]
-    label = (people()["y"] == "ill").astype(int).tolist()
+def test_numbers_in_frame_or_array_of_any_type_give_the_same_model(folder: Path) -> None:
+    frame = draw_people()[["blood", "count"]]
+    label = (draw_people()["y"] == "ill").astype(int).tolist()
     array = frame.to_numpy()
-    given = [array, array.astype("float32"), array.astype("float16"), np.asfortranarray(array), array.tolist()]
-    runs = [train(rows, label=label, method="ERM", **ONCE) for rows in [*given, frame]]
+    arrays = [array, array.astype("float32"), array.astype("float16"), np.asfortranarray(array), array.tolist()]
+    runs = [train(rows, label=label, method="ERM", **TRAINING_OPTIONS) for rows in [*arrays, frame]]
     check_same(runs[:-1], array)
-    assert flattened(figures(runs[-1])) == pytest.approx(flattened(figures(runs[0])), abs=1e-6, nan_ok=True)
+    assert flatten_figures(collect_figures(runs[-1])) == pytest.approx(
+        flatten_figures(collect_figures(runs[0])), abs=1e-6, nan_ok=True
+    )
     np.testing.assert_allclose(runs[-1].predict_proba(frame), runs[0].predict_proba(array), atol=1e-6)
-    sides = [LogitCorrectionClassifier("ERM", epochs=3, random_state=0).fit(rows, label) for rows in [*given, frame]]
-    for side in sides:
-        np.testing.assert_allclose(side.predict_proba(array), sides[0].predict_proba(array), atol=1e-6)
+    classifiers = [
+        LogitCorrectionClassifier("ERM", epochs=3, random_state=0).fit(rows, label) for rows in [*arrays, frame]
+    ]
+    for classifier in classifiers:
+        np.testing.assert_allclose(classifier.predict_proba(array), classifiers[0].predict_proba(array), atol=1e-6)
 
 
 LABELS: dict[str, Callable[[np.ndarray], Any]] = {
@@ -167,16 +178,19 @@ LABELS: dict[str, Callable[[np.ndarray], Any]] = {
 
 
 @pytest.mark.parametrize("form", LABELS)
-def test_labels_of_another_type(form: str) -> None:
-    frame = people().drop(columns="y")
+def test_labels_of_another_type_give_the_same_model(form: str) -> None:
+    frame = draw_people().drop(columns="y")
     label = np.arange(ROWS) % 2
-    runs = [train(frame, label=given, method="ERM", **ONCE) for given in (label, LABELS[form](label))]
-    runs += [train(frame.assign(y=given), label="y", method="ERM", **ONCE) for given in (label, LABELS[form](label))]
+    runs = [train(frame, label=labels, method="ERM", **TRAINING_OPTIONS) for labels in (label, LABELS[form](label))]
+    runs += [
+        train(frame.assign(y=labels), label="y", method="ERM", **TRAINING_OPTIONS)
+        for labels in (label, LABELS[form](label))
+    ]
     check_same(runs, frame)
 
 
-def test_texts_in_any_container(folder: Path) -> None:
-    frame = texts()
+def test_texts_in_any_container_give_the_same_model(folder: Path) -> None:
+    frame = draw_texts()
     frame.to_csv("t.csv", index=False)
     frame.to_parquet("t.parquet")
     options = {"label": "y", "text": "t"}
@@ -185,18 +199,20 @@ def test_texts_in_any_container(folder: Path) -> None:
         from_table(rows, folder=folder, **options) for rows in (frame, frame.astype("string"), frame[["y", "t"]])
     ]
     for method in ("ERM", "LC"):
-        runs = [train(table, method=method, **ONCE) for table in tables]
-        some = frame["t"].tolist()
-        runs += [train(given, label=frame["y"], method=method, **ONCE) for given in (some, np.array(some))]
-        check_same(runs, some)
-        fitted = [LogitCorrectionClassifier(method, epochs=3, random_state=0).fit(given, frame["y"])
-                  for given in (some, np.array(some), np.array(some, dtype=object), frame["t"])]  # fmt: skip
-        for side in fitted:
-            np.testing.assert_allclose(side.predict_proba(some), fitted[0].predict_proba(some), atol=1e-6)
+        runs = [train(table, method=method, **TRAINING_OPTIONS) for table in tables]
+        texts = frame["t"].tolist()
+        runs += [
+            train(inputs, label=frame["y"], method=method, **TRAINING_OPTIONS) for inputs in (texts, np.array(texts))
+        ]
+        check_same(runs, texts)
+        classifiers = [LogitCorrectionClassifier(method, epochs=3, random_state=0).fit(inputs, frame["y"])
+                  for inputs in (texts, np.array(texts), np.array(texts, dtype=object), frame["t"])]  # fmt: skip
+        for classifier in classifiers:
+            np.testing.assert_allclose(classifier.predict_proba(texts), classifiers[0].predict_proba(texts), atol=1e-6)
 
 
-def test_pictures_in_any_container(folder: Path) -> None:
-    values, label = pictures()
+def test_images_in_any_container_give_the_same_model(folder: Path) -> None:
+    values, label = draw_pictures()
     for ending in ("png", "bmp", "tif"):
         for row, (pixels, name) in enumerate(zip(values, label, strict=True)):
             place = Path(ending, name, f"{row:03}.{ending}")
@@ -208,9 +224,9 @@ def test_pictures_in_any_container(folder: Path) -> None:
     sources = [ComponentConfig("ImageFolder", {"root": ending}) for ending in ("png", "bmp", "tif")]
     sources.append(ComponentConfig("Table", {"file": "t.csv", "path": "f", "label": "y"}))
     sources += [
-        from_arrays(given, label, folder=folder) for given in (values, values.transpose(0, 2, 3, 1), values / 255)
+        from_arrays(images, label, folder=folder) for images in (values, values.transpose(0, 2, 3, 1), values / 255)
     ]
-    runs = [train(source, method="ERM", network="ConvNet", **ONCE) for source in sources]
+    runs = [train(source, method="ERM", network="ConvNet", **TRAINING_OPTIONS) for source in sources]
     check_same(runs, values)
     files = sorted(Path("bmp").glob("*/*"))
     np.testing.assert_allclose(runs[0].predict_proba(files), runs[0].predict_proba(values), atol=1e-6)
@@ -218,14 +234,14 @@ def test_pictures_in_any_container(folder: Path) -> None:
 
 @pytest.mark.parametrize("method", ["ERM", "LC"])
 @pytest.mark.parametrize("kind", ["table", "texts", "pictures"])
-def test_other_names_of_labels_change_names_alone(kind: str, method: str, folder: Path) -> None:
+def test_renamed_labels_change_only_the_names(kind: str, method: str, folder: Path) -> None:
     if kind == "pictures":
-        values, label = pictures()
+        values, label = draw_pictures()
         frame = pd.DataFrame({"y": label})
         rows = values
         options = {}
     else:
-        frame = people() if kind == "table" else texts()
+        frame = draw_people() if kind == "table" else draw_texts()
         rows = frame
         options = {"label": "y"} | ({"text": "t"} if kind == "texts" else {})
     old = sorted(frame["y"].unique())
@@ -237,32 +253,34 @@ def test_other_names_of_labels_change_names_alone(kind: str, method: str, folder
                 frame.assign(y=labels), folder=folder, **options
             )  # fmt: skip
             network = {"network": "ConvNet"} if kind == "pictures" else {}
-            runs.append(train(data, method=method, **network, **ONCE))
+            runs.append(train(data, method=method, **network, **TRAINING_OPTIONS))
         check_same(runs, rows, names)
 
 
 @pytest.mark.parametrize("method", ["ERM", "LC"])
 @pytest.mark.parametrize("kind", ["table", "texts", "pictures", "array"])
-def test_a_row_alone_is_answered_as_among_others(kind: str, method: str, folder: Path) -> None:
+def test_row_alone_gets_the_same_prediction_as_in_a_batch(kind: str, method: str, folder: Path) -> None:
     if kind in ("pictures", "array"):
-        values, label = pictures()
-        rows = values if kind == "pictures" else people()[["blood", "count"]].to_numpy()
+        values, label = draw_pictures()
+        rows = values if kind == "pictures" else draw_people()[["blood", "count"]].to_numpy()
         data = from_arrays(rows, label, folder=folder)
         parts = [rows[row : row + 1] for row in range(ROWS)]
-        given: Any = rows
+        inputs: Any = rows
     else:
-        frame = people() if kind == "table" else texts()
+        frame = draw_people() if kind == "table" else draw_texts()
         label = frame["y"].tolist()
-        given = frame.drop(columns="y")
+        inputs = frame.drop(columns="y")
         options = {"text": "t"} if kind == "texts" else {}
         data = from_table(frame, label="y", folder=folder, **options)
-        parts = [given[row : row + 1] for row in range(ROWS)]
-    run = train(data, "r", method=method, **ONCE)
-    together = run.predict_proba(given)
-    for answers in (run, load("r")):
-        alone = np.concatenate([answers.predict_proba(part) for part in parts])
-        np.testing.assert_allclose(alone, together, atol=1e-6)
-    some = given["t"].tolist() if kind == "texts" else given
-    side = LogitCorrectionClassifier(method, epochs=3, random_state=0).fit(some, label)
-    alone = np.concatenate([side.predict_proba(some[row : row + 1]) for row in range(ROWS)])
-    np.testing.assert_allclose(alone, side.predict_proba(some), atol=1e-6)
+        parts = [inputs[row : row + 1] for row in range(ROWS)]
+    run = train(data, "r", method=method, **TRAINING_OPTIONS)
+    expected = run.predict_proba(inputs)
+    for predictor in (run, load("r")):
+        single_probability = np.concatenate([predictor.predict_proba(part) for part in parts])
+        np.testing.assert_allclose(single_probability, expected, atol=1e-6)
+    classifier_inputs = inputs["t"].tolist() if kind == "texts" else inputs
+    classifier = LogitCorrectionClassifier(method, epochs=3, random_state=0).fit(classifier_inputs, label)
+    single_probability = np.concatenate(
+        [classifier.predict_proba(classifier_inputs[row : row + 1]) for row in range(ROWS)]
+    )
+    np.testing.assert_allclose(single_probability, classifier.predict_proba(classifier_inputs), atol=1e-6)

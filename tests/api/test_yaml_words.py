@@ -34,11 +34,11 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> pd.DataFrame:
     return frame
 
 
-def test_names_stay_texts(table: pd.DataFrame, run_command: Any) -> None:
+def test_column_and_label_names_stay_texts(table: pd.DataFrame, run_command: Any) -> None:
     data = ("--data", "table.csv", "--data.label", "Yes", "--data.features", "[on,off]", "--data.attribute", "no")
-    given = ("--method.attributes", "Given", "--method.attributes.file", "given.csv")
-    answer = run_command("train", *data, "--method", "LC", *given, "--epochs", "1", "--out", "run")
-    assert answer.status == 0, answer.err
+    attribute_options = ("--method.attributes", "Given", "--method.attributes.file", "given.csv")
+    result = run_command("train", *data, "--method", "LC", *attribute_options, "--epochs", "1", "--out", "run")
+    assert result.status == 0, result.err
     config = yaml.safe_load(Path("run/config.yaml").read_text())
     assert (config["data"]["label"], config["data"]["attribute"]) == ("Yes", "no")
     groups = json.loads(Path("run/report.json").read_text())["test"]["groups"]
@@ -62,17 +62,15 @@ def test_names_stay_texts(table: pd.DataFrame, run_command: Any) -> None:
         ("label: 'Yes', features: [on]", "'on'"),
     ],
 )
-def test_a_word_of_a_file_that_is_not_quoted_is_refused(
-    table: pd.DataFrame, option: str, word: str, run_command: Any
-) -> None:
+def test_unquoted_word_in_a_config_is_refused(table: pd.DataFrame, option: str, word: str, run_command: Any) -> None:
     Path("config.yaml").write_text(f"data: {{name: Table, file: table.csv, {option}}}\nmethod: ERM\nepochs: 1\n")
-    answer = run_command("train", "--config", "config.yaml", "--out", "run")
-    assert answer.status == 2 and f"quote it, as {word}" in answer.err and not Path("run").exists()
+    result = run_command("train", "--config", "config.yaml", "--out", "run")
+    assert result.status == 2 and f"quote it, as {word}" in result.err and not Path("run").exists()
 
 
-def test_a_row_of_a_grid_that_is_not_quoted_is_refused(table: pd.DataFrame, run_command: Any) -> None:
+def test_unquoted_word_in_a_grid_is_refused(table: pd.DataFrame, run_command: Any) -> None:
     pytest.importorskip("logit_correction_lab")
     content = "title: t\nrows: {no: {method: ERM}, off: {method: LC}}\ncolumns: {digits: {data: Digits}}\nseeds: 1\n"
     Path("grid.yaml").write_text(content)
-    answer = run_command("benchmark", "grid.yaml", "--out", "grid")
-    assert answer.status == 2 and "quote it, such as 'no'" in answer.err
+    result = run_command("benchmark", "grid.yaml", "--out", "grid")
+    assert result.status == 2 and "quote it, such as 'no'" in result.err

@@ -18,7 +18,7 @@ from logit_correction.types import Batch, NetworkFactory, TrainingRows
 E = TypeVar("E", bound=AttributeEstimator)
 
 
-def attached(estimator: E, table: DataTable, *, seed: int = 0, network: NetworkFactory | None = None) -> E:
+def attach_estimator(estimator: E, table: DataTable, *, seed: int = 0, network: NetworkFactory | None = None) -> E:
     """The estimator with its networks and the training rows; attributes only if it asks for them."""
     network = network or (lambda: MLP(table.info, hidden=(16,)))
     estimator.attach(ERM(network, table.info, seed=seed).build, network, table.info, seed)
@@ -31,7 +31,7 @@ def attached(estimator: E, table: DataTable, *, seed: int = 0, network: NetworkF
     return estimator
 
 
-def prepared(
+def train_estimator(
     estimator: E,
     table: DataTable,
     *,
@@ -42,7 +42,7 @@ def prepared(
 ) -> E:
     """The estimator as it begins a method's own stage: its own stages are trained, if it has any."""
     if attach:
-        attached(estimator, table, seed=seed, network=network)
+        attach_estimator(estimator, table, seed=seed, network=network)
     randomness = StepRandomness(seed)
     outputs = None
     for stage in range(estimator.num_stages):
@@ -64,7 +64,7 @@ def prepared(
     return estimator
 
 
-def all_rows(table: DataTable) -> Batch:
+def build_training_batch(table: DataTable) -> Batch:
     """All training rows in one batch."""
     rows = table.split["train"]
     return Batch(table.inputs.fetch(rows), table.label[rows], torch.arange(len(rows)))
@@ -73,5 +73,5 @@ def all_rows(table: DataTable) -> Batch:
 @pytest.fixture
 def table(make_table: Any) -> DataTable:
     """48 training rows of three labels, nine in ten aligned."""
-    found: DataTable = make_table()
-    return found
+    biased_table: DataTable = make_table()
+    return biased_table

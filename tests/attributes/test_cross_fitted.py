@@ -7,16 +7,18 @@ import torch
 from logit_correction import CrossFitted
 from logit_correction.types import Correlation
 
-from .conftest import all_rows, prepared
+from .conftest import build_training_batch, train_estimator
 
 
-def test_the_estimates_are_the_argmax_of_the_held_out_posteriors(make_table) -> None:
+def test_cross_fitted_estimates_are_the_argmax_of_held_out_posteriors(make_table) -> None:
     for correlation in (Correlation.one_to_one(3), Correlation.from_table([[0], [0], [1]])):
         table = make_table(correlation)
-        estimator = prepared(CrossFitted(correlation="known"), table)
-        probability = estimator.collect_outputs(all_rows(table)).detach()
-        batch = all_rows(table)
+        estimator = train_estimator(CrossFitted(correlation="known"), table)
+        probability = estimator.collect_outputs(build_training_batch(table)).detach()
+        batch = build_training_batch(table)
         assert torch.equal(estimator.row_attribute, correlation.posterior(probability).argmax(1))
         torch.testing.assert_close(estimator.row_posterior, correlation.posterior(probability))
-        seen = torch.stack([network(batch.inputs).softmax(1) for network in estimator.networks]).mean(0)
-        torch.testing.assert_close(estimator.predict(batch.inputs).exp(), seen)  # of new rows all networks tell
+        mean_probability = torch.stack([network(batch.inputs).softmax(1) for network in estimator.networks]).mean(0)
+        torch.testing.assert_close(
+            estimator.predict(batch.inputs).exp(), mean_probability
+        )  # of new rows all networks tell

@@ -1,4 +1,4 @@
-"""The paper's estimator: a biased network beside the robust one, ahead of it, or both."""
+"""The paper's estimator: a biased network next to the robust one, before it, or both."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from logit_correction.seeds import StepRandomness
 from logit_correction.types import Batch, Correlation
 
 from ..conftest import FixedLogits
-from .conftest import all_rows, attached, prepared
+from .conftest import attach_estimator, build_training_batch, train_estimator
 
 
-def watched(estimator: Online) -> list[tuple[Tensor, bool]]:
+def record_network_inputs(estimator: Online) -> list[tuple[Tensor, bool]]:
     """What the biased network is shown from now on, and whether it learns from it."""
-    shown: list[tuple[Tensor, bool]] = []
-    estimator.network.register_forward_pre_hook(lambda module, args: shown.append((args[0], torch.is_grad_enabled())))
-    return shown
+    inputs: list[tuple[Tensor, bool]] = []
+    estimator.network.register_forward_pre_hook(lambda module, args: inputs.append((args[0], torch.is_grad_enabled())))
+    return inputs
 
 
-def asked(table: DataTable, label: list[int]) -> Batch:
+def build_batch(table: DataTable, label: list[int]) -> Batch:
     return Batch(torch.zeros(len(label), 12), torch.tensor(label), torch.arange(len(label)))
 
 
@@ -33,72 +33,80 @@ def asked(table: DataTable, label: list[int]) -> Batch:
     [([[0], [1], [2]], [0, 1, 1, 2]), ([[0], [0], [1]], [0, 0, 0, 1])],
     ids=["one-to-one", "known"],
 )
-def test_the_estimate_is_that_of_the_class_probabilities(table: Any, expected: list[int], make_table) -> None:
+def test_online_estimate_follows_from_the_class_probabilities(table: Any, expected: list[int], make_table) -> None:
     correlation = Correlation.from_table(table)
     probability = torch.tensor([[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.2, 0.5, 0.3], [0.1, 0.0, 0.9]])
     data = make_table(correlation)
-    estimator = attached(Online(correlation="known"), data, network=lambda: FixedLogits((probability + 1e-12).log()))
-    batch = asked(data, [0, 0, 1, 2])
-    own = torch.tensor([0.7, 0.1, 0.5, 0.9])
-    found = estimator(batch, 0.0, StepRandomness(0))
-    torch.testing.assert_close(found.posterior, correlation.posterior(probability))
-    assert found.attribute.tolist() == expected
-    torch.testing.assert_close(found.label_probability, own)
-    torch.testing.assert_close(found.loss, ((1 - own**0.7) / 0.7).mean())  # eq. 3
-    assert not found.posterior.requires_grad
-    assert attached(Online(), make_table(Correlation.from_table([[0, 1], [2], [3]]))).num_attributes == 3
+    estimator = attach_estimator(
+        Online(correlation="known"), data, network=lambda: FixedLogits((probability + 1e-12).log())
+    )
+    batch = build_batch(data, [0, 0, 1, 2])
+    label_probability = torch.tensor([0.7, 0.1, 0.5, 0.9])
+    estimate = estimator(batch, 0.0, StepRandomness(0))
+    torch.testing.assert_close(estimate.posterior, correlation.posterior(probability))
+    assert estimate.attribute.tolist() == expected
+    torch.testing.assert_close(estimate.label_probability, label_probability)
+    torch.testing.assert_close(estimate.loss, ((1 - label_probability**0.7) / 0.7).mean())  # eq. 3
+    assert not estimate.posterior.requires_grad
+    assert attach_estimator(Online(), make_table(Correlation.from_table([[0, 1], [2], [3]]))).num_attributes == 3
 
 
-@pytest.mark.parametrize("ahead", [0, 1])
-def test_q_rises_and_the_network_stays_as_it_is_counted_from_the_head_start_on(ahead: int, table) -> None:
-    estimator = attached(Online(q=0.8, q_ramp_up_epochs=2.0, head_start_epochs=ahead, epochs=9.5), table)
+@pytest.mark.parametrize("head_start_epochs", [0, 1])
+def test_online_q_ramps_up_and_network_is_frozen_counted_from_the_head_start(head_start_epochs: int, table) -> None:
+    estimator = attach_estimator(
+        Online(q=0.8, q_ramp_up_epochs=2.0, head_start_epochs=head_start_epochs, epochs=9.5), table
+    )
     batch = None
-    batch = all_rows(table)
-    own = estimator.network(batch.inputs).softmax(1).gather(1, batch.label[:, None]).squeeze(1)
+    batch = build_training_batch(table)
+    label_probability = estimator.network(batch.inputs).softmax(1).gather(1, batch.label[:, None]).squeeze(1)
     for epoch, q in ((0.0, 0.0), (0.5, 0.2), (2.0, 0.8), (9.5, 0.8)):
-        expected = ((1 - own**q) / q if q else -own.log()).mean().detach()
+        expected = ((1 - label_probability**q) / q if q else -label_probability.log()).mean().detach()
         estimator.finish(None)
-        if epoch >= ahead:
-            found = estimator(batch, epoch - ahead, StepRandomness(0)).loss
-            torch.testing.assert_close(found.detach(), expected)
-            assert found.requires_grad is (epoch < 9.5)
+        if epoch >= head_start_epochs:
+            loss = estimator(batch, epoch - head_start_epochs, StepRandomness(0)).loss
+            torch.testing.assert_close(loss.detach(), expected)
+            assert loss.requires_grad is (epoch < 9.5)
         estimator.begin_stage(0, None)
         torch.testing.assert_close(estimator.step(batch, epoch, StepRandomness(0)).loss.detach(), expected)
 
 
 @pytest.mark.parametrize("images", [True, False], ids=["images", "features"])
-def test_what_is_hidden_from_the_biased_network_while_it_trains(images: bool, make_table) -> None:
+def test_online_input_dropout_hides_values_only_while_training(images: bool, make_table) -> None:
     table = make_table(images=images, train=480)
-    estimator = attached(Online(input_dropout=0.75, epochs=1.0), table)
-    batch = all_rows(table)
-    shown = watched(estimator)
+    estimator = attach_estimator(Online(input_dropout=0.75, epochs=1.0), table)
+    batch = build_training_batch(table)
+    network_inputs = record_network_inputs(estimator)
     batch.inputs = batch.inputs + 1  # no value is 0 by itself
-    found = estimator(batch, 0.0, StepRandomness(0))
-    (trained_on,), (estimated_from,) = ([one for one, learns in shown if learns is flag] for flag in (True, False))
-    kept = trained_on != 0
-    torch.testing.assert_close(trained_on, torch.where(kept, batch.inputs * 4, 0))
-    places = kept[:, :1] if images else kept
-    assert torch.equal(places.expand_as(kept), kept)  # a pixel is hidden in all channels or in none
+    estimate = estimator(batch, 0.0, StepRandomness(0))
+    (trained_on,), (estimated_from,) = (
+        [inputs for inputs, learns in network_inputs if learns is flag] for flag in (True, False)
+    )
+    is_kept = trained_on != 0
+    torch.testing.assert_close(trained_on, torch.where(is_kept, batch.inputs * 4, 0))
+    places = is_kept[:, :1] if images else is_kept
+    assert torch.equal(places.expand_as(is_kept), is_kept)  # a pixel is hidden in all channels or in none
     assert abs(float(places.double().mean()) - 0.25) < 5 * (0.25 * 0.75 / places.numel()) ** 0.5
     assert torch.equal(estimated_from, batch.inputs)
-    assert torch.equal(found.attribute, estimator.network(batch.inputs).argmax(1))
-    shown.clear()
+    assert torch.equal(estimate.attribute, estimator.network(batch.inputs).argmax(1))
+    network_inputs.clear()
     estimator(batch, 1.0, StepRandomness(0))  # nothing is hidden from one that has learned
-    assert len(shown) == 1 and torch.equal(shown[0][0], batch.inputs)
+    assert len(network_inputs) == 1 and torch.equal(network_inputs[0][0], batch.inputs)
 
 
 # The head start
 
 
-def test_after_a_head_start_alone_every_row_is_settled_as_the_network_would_say(table) -> None:
-    estimator = prepared(Online(head_start_epochs=2, epochs=2, input_dropout=0.5), table)
-    batch = all_rows(table)
+def test_online_after_the_head_start_is_static_with_the_estimates_of_the_network(table) -> None:
+    estimator = train_estimator(Online(head_start_epochs=2, epochs=2, input_dropout=0.5), table)
+    batch = build_training_batch(table)
     assert estimator.is_static
-    shown = watched(estimator)
+    network_inputs = record_network_inputs(estimator)
     randomness = StepRandomness(0)
-    found = estimator(batch, 5.0, randomness)
-    assert found.posterior is None and found.loss is None and not shown and randomness.count == 0  # only a look-up
-    assert torch.equal(found.attribute, estimator.row_attribute)
-    beside = prepared(Online(head_start_epochs=2, epochs=2.5, input_dropout=0.5), table)
+    estimate = estimator(batch, 5.0, randomness)
+    assert (
+        estimate.posterior is None and estimate.loss is None and not network_inputs and randomness.count == 0
+    )  # only a look-up
+    assert torch.equal(estimate.attribute, estimator.row_attribute)
+    beside = train_estimator(Online(head_start_epochs=2, epochs=2.5, input_dropout=0.5), table)
     other = beside(batch, 0.5, StepRandomness(0))
-    assert torch.equal(found.attribute, other.attribute)
+    assert torch.equal(estimate.attribute, other.attribute)

@@ -35,7 +35,7 @@ def notes(tmp_path: Path) -> Path:
         ),
     ],
 )
-def test_an_option_of_the_data_is_an_argument_or_a_flag(
+def test_message_names_a_data_option_as_argument_or_flag(
     options: dict[str, Any], argument: str, flag: str, notes: Path, run_command: Any, tmp_path: Path
 ) -> None:
     with pytest.raises(InputError) as caught:
@@ -45,13 +45,13 @@ def test_an_option_of_the_data_is_an_argument_or_a_flag(
         f"--data.{name}={','.join(map(str, value)) if isinstance(value, list) else value}"
         for name, value in options.items()
     ]
-    answer = run_command(
+    result = run_command(
         "train", "--data", notes, "--data.label=ill", *words, "--method", "ERM", "--out", tmp_path / "run"
     )
-    assert answer.status == 2 and flag in answer.err and "`" not in answer.err
+    assert result.status == 2 and flag in result.err and "`" not in result.err
 
 
-def test_an_option_of_training_and_of_a_command(run_command: Any, tmp_path: Path) -> None:
+def test_message_names_training_and_command_options_as_argument_or_flag(run_command: Any, tmp_path: Path) -> None:
     with pytest.raises(InputError, match="`epochs` is 0, but must be at least 1"):
         complete_config({"data": "Digits", "epochs": 0})
     assert (
@@ -61,13 +61,13 @@ def test_an_option_of_training_and_of_a_command(run_command: Any, tmp_path: Path
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=r"`out='.*file'` is a file: give a folder"):
         train("Digits", out=tmp_path / "file")
-    answer = run_command("train", "--data", "Digits", "--out", tmp_path / "file")
-    assert f"--out {tmp_path / 'file'} is a file: give a folder" in answer.err
-    answer = run_command("audit", "--data", "Digits", "--new-rows", tmp_path / "none", "--out", tmp_path / "audit")
-    assert f"--new-rows {tmp_path / 'none'} does not exist" in answer.err
+    result = run_command("train", "--data", "Digits", "--out", tmp_path / "file")
+    assert f"--out {tmp_path / 'file'} is a file: give a folder" in result.err
+    result = run_command("audit", "--data", "Digits", "--new-rows", tmp_path / "none", "--out", tmp_path / "audit")
+    assert f"--new-rows {tmp_path / 'none'} does not exist" in result.err
 
 
-def test_a_command_leaves_no_flags_in_messages_to_python(run_command: Any) -> None:
+def test_python_messages_name_arguments_after_a_command_has_run(run_command: Any) -> None:
     run_command("list", "nothing")
     with pytest.raises(InputError, match="`epochs` is 0"):
         complete_config({"data": "Digits", "epochs": 0})

@@ -24,7 +24,7 @@ WORDS = ("--data", "Digits", *METHOD, "--network", "MLP", "--epochs", "1", "--ba
 
 
 @contextmanager
-def no_file_over(size: int) -> Iterator[None]:
+def limit_file_size(size: int) -> Iterator[None]:
     """Let the system refuse to write more than so many bytes into one file."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
@@ -35,7 +35,7 @@ def no_file_over(size: int) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def interrupted_run_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that was stopped in its fifth step."""
     run = tmp_path_factory.mktemp("stopped") / "my run"
     with pytest.MonkeyPatch.context() as patch:
@@ -46,65 +46,72 @@ def once(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def stopped(once: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(once, tmp_path / "my run"))
+def interrupted_run(interrupted_run_once: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(interrupted_run_once, tmp_path / "my run"))
 
 
-def test_a_run_whose_checkpoint_does_not_fit_goes_on_as_if_it_was_never_stopped(
-    stopped: Path, run_command: Any
+def test_run_whose_checkpoint_does_not_fit_on_disk_resumes_to_the_same_weights(
+    interrupted_run: Path, run_command: Any
 ) -> None:
-    with no_file_over(870_000):
-        outcome = run_command("train", "--resume", "--out", stopped)
+    with limit_file_size(870_000):
+        outcome = run_command("train", "--resume", "--out", interrupted_run)
     assert outcome.status == 1
     last = outcome.err.splitlines()[-1]
-    assert last.startswith(f"error: {stopped / 'resume.pt'} cannot be written (File too large): ")
-    assert last.endswith(f"continue with: logit-correction train --resume --out '{stopped}'")
-    assert {path.name for path in stopped.iterdir()} >= {"config.yaml", "resume.pt"}
-    refused = run_command("evaluate", stopped)
-    assert refused.status == 2 and str(stopped) in refused.err
-    assert run_command("train", *WORDS, "--out", stopped).status == 2  # not without --resume
-    assert run_command("train", "--resume", "--out", stopped).status == 0
-    assert run_command("train", *WORDS, "--out", stopped.parent / "whole").status == 0
-    assert find_differing_tensors(load_trained_tensors(stopped), load_trained_tensors(stopped.parent / "whole")) == []
+    assert last.startswith(f"error: {interrupted_run / 'resume.pt'} cannot be written (File too large): ")
+    assert last.endswith(f"continue with: logit-correction train --resume --out '{interrupted_run}'")
+    assert {path.name for path in interrupted_run.iterdir()} >= {"config.yaml", "resume.pt"}
+    refused = run_command("evaluate", interrupted_run)
+    assert refused.status == 2 and str(interrupted_run) in refused.err
+    assert run_command("train", *WORDS, "--out", interrupted_run).status == 2  # not without --resume
+    assert run_command("train", "--resume", "--out", interrupted_run).status == 0
+    assert run_command("train", *WORDS, "--out", interrupted_run.parent / "whole").status == 0
+    assert (
+        find_differing_tensors(
+            load_trained_tensors(interrupted_run), load_trained_tensors(interrupted_run.parent / "whole")
+        )
+        == []
+    )
 
 
-def test_another_command_names_what_it_cannot_write(run_command: Any, tmp_path: Path, once: Path) -> None:
-    run = once.parent / "whole"
+def test_report_command_names_the_page_that_it_cannot_write(
+    run_command: Any, tmp_path: Path, interrupted_run_once: Path
+) -> None:
+    run = interrupted_run_once.parent / "whole"
     assert run_command("train", "--data", "Digits", "--method", "ERM", "--epochs", "1", "--out", run).status == 0
-    with no_file_over(5_000):
+    with limit_file_size(5_000):
         outcome = run_command("report", run, "--out", tmp_path / "page.html")
     assert outcome.status == 1 and outcome.out == ""
     assert outcome.err.startswith(f"error: {tmp_path / 'page.html'} cannot be written (File too large): make room")
     assert list(tmp_path.iterdir()) == []
 
 
-def test_resume_with_other_options_is_refused(stopped: Path, run_command: Any) -> None:
-    before = {path.name: path.read_bytes() for path in stopped.iterdir()}
+def test_resume_with_other_options_is_refused_by_name(interrupted_run: Path, run_command: Any) -> None:
+    before = {path.name: path.read_bytes() for path in interrupted_run.iterdir()}
     for words, expected in (
         (("--epochs", "5"), "epochs = 1, not 5"),
         (("--method.attributes.q", "0.5"), "method.attributes.q = 0.7, not 0.5"),
         (("--method", "LC", "--data", "Digits"), "method.name = my_parts.Stopped, not LC"),
         ((*WORDS, "--seed", "1"), "seed = 0, not 1"),
     ):
-        answer = run_command("train", "--resume", *words, "--out", stopped)
-        assert answer.status == 2 and str(stopped) in answer.err and expected in answer.err
-    assert {path.name: path.read_bytes() for path in stopped.iterdir()} == before
+        result = run_command("train", "--resume", *words, "--out", interrupted_run)
+        assert result.status == 2 and str(interrupted_run) in result.err and expected in result.err
+    assert {path.name: path.read_bytes() for path in interrupted_run.iterdir()} == before
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_ctrl_c_stops_and_says_how_to_go_on_and_a_second_stops_at_once(
+def test_ctrl_c_prints_how_to_resume_and_a_second_one_stops_at_once(
     times: int, run_command: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import my_parts
 
     forward = my_parts.LC.forward
 
-    def interrupted(self: Any, *given: Any) -> Any:
+    def interrupt_and_forward(self: Any, *arguments: Any) -> Any:
         for _ in range(times):
             os.kill(os.getpid(), signal.SIGINT)
-        return forward(self, *given)
+        return forward(self, *arguments)
 
-    monkeypatch.setattr(my_parts.Stopped, "forward", interrupted)
+    monkeypatch.setattr(my_parts.Stopped, "forward", interrupt_and_forward)
     outcome = run_command("train", *WORDS, "--out", tmp_path / "run")
     assert outcome.status == 130 and outcome.out == "" and "Traceback" not in outcome.err
     *_, last = outcome.err.splitlines()

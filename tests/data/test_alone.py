@@ -24,7 +24,7 @@ SHORT: dict[str, Any] = {"method": "ERM", "epochs": 2, "device": "cpu", "threads
 NEW = np.array([[0.0, 0.0], [1.0, 0.0], [0.0, 3.0], [1.0, 3.0]], dtype=np.float32)
 
 
-class Shifted(DataSource):
+class ShiftedSource(DataSource):
     """Rows of two numbers, far from others' by a shift, with the reader that sources have by default."""
 
     def __init__(self, shift: float = 0.0, **splitting: Any) -> None:
@@ -45,29 +45,29 @@ class Shifted(DataSource):
         return build_table(rows, self.reader, self.splitting, source="drawn")
 
 
-class OfColumns(Shifted):
+class ShiftedColumnSource(ShiftedSource):
     """A source of another reader."""
 
     def make_reader(self) -> ColumnReader:
         return ColumnReader(["a"])
 
 
-def shifted(shift: float, **more: Any) -> Any:
-    return train({"name": "test_alone.Shifted", "shift": shift}, **(SHORT | {"epochs": 10} | more))
+def train_on_shifted_rows(shift: float, **more: Any) -> Any:
+    return train({"name": "test_alone.ShiftedSource", "shift": shift}, **(SHORT | {"epochs": 10} | more))
 
 
 @pytest.fixture(autouse=True)
-def importable(monkeypatch: pytest.MonkeyPatch) -> None:
+def add_source_paths(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parent))
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "examples" / "extensions"))
 
 
-def test_a_training_leaves_the_answers_of_a_finished_run_as_they_were() -> None:
+def test_training_does_not_change_the_predictions_of_finished_runs() -> None:
     points = train("points.Points", **SHORT)
     digits = train("Digits", **SHORT)
     photos = np.zeros((2, 3, 8, 8), dtype=np.uint8)
     before = points.predict_proba(NEW), digits.predict_proba(photos)
-    near = shifted(0)
+    near = train_on_shifted_rows(0)
     draw = np.random.default_rng(0)
     rows = draw.normal(50, 1, (120, 2))
     label = np.arange(120) % 2
@@ -75,22 +75,26 @@ def test_a_training_leaves_the_answers_of_a_finished_run_as_they_were() -> None:
         LogitCorrectionClassifier(estimator=estimator, epochs=2, random_state=0).fit(rows, label)
     LogitCorrectionClassifier(epochs=2, random_state=0).fit(rows, label, new_rows=rows[:50] + 1)
     estimate_attributes(rows, label, threads=1, device="cpu")
-    far = shifted(100)
-    for run, given, was in ((points, NEW, before[0]), (digits, photos, before[1])):
-        np.testing.assert_array_equal(run.predict_proba(given), was)
+    far = train_on_shifted_rows(100)
+    for run, rows_to_predict, expected in ((points, NEW, before[0]), (digits, photos, before[1])):
+        np.testing.assert_array_equal(run.predict_proba(rows_to_predict), expected)
     assert near.report.data.preparation["mean"][0] < 1 < 99 < far.report.data.preparation["mean"][0]
     np.testing.assert_allclose(near.predict_proba(NEW), far.predict_proba(NEW + 100), atol=0.02)
     assert near.evaluate()["average"] > 0.9 and far.evaluate()["average"] > 0.9
     assert far.report.test.average > 0.9
 
 
-def test_every_source_has_a_reader_of_its_own_and_builds_alike_twice() -> None:
-    for one, other in ((Shifted(), Shifted()), (OfColumns(), OfColumns()), (Shifted(), OfColumns())):
-        assert one.reader is not other.reader and one.reader is one.reader
-    assert isinstance(Shifted().reader, NumericReader) and isinstance(OfColumns().reader, ColumnReader)
+def test_each_source_has_its_own_reader_and_builds_the_same_twice() -> None:
+    for first_source, second_source in (
+        (ShiftedSource(), ShiftedSource()),
+        (ShiftedColumnSource(), ShiftedColumnSource()),
+        (ShiftedSource(), ShiftedColumnSource()),
+    ):
+        assert first_source.reader is not second_source.reader and first_source.reader is first_source.reader
+    assert isinstance(ShiftedSource().reader, NumericReader) and isinstance(ShiftedColumnSource().reader, ColumnReader)
     with pytest.raises(TypeError, match="make_reader"):
-        type("Shared", (Shifted,), {"reader": NumericReader()})
-    source = Shifted(0)
+        type("Shared", (ShiftedSource,), {"reader": NumericReader()})
+    source = ShiftedSource(0)
     first = source.build()
     source.shift = 100
     moved = source.build()
@@ -100,8 +104,8 @@ def test_every_source_has_a_reader_of_its_own_and_builds_alike_twice() -> None:
 
 
 @pytest.mark.parametrize("reader", [NumericReader, ColumnReader, TextReader, lambda: ImageReader(None)])
-def test_a_reader_that_took_over_what_a_training_found_out_finds_out_nothing(reader: Any) -> None:
-    made = reader()
-    assert not made.has_loaded_state
-    made.load_state({"mean": [0.0], "std": [1.0], "columns": [], "weights": {}, "size": 4})
-    assert made.has_loaded_state
+def test_reader_with_loaded_state_does_not_fit_again(reader: Any) -> None:
+    loaded = reader()
+    assert not loaded.has_loaded_state
+    loaded.load_state({"mean": [0.0], "std": [1.0], "columns": [], "weights": {}, "size": 4})
+    assert loaded.has_loaded_state

@@ -11,21 +11,21 @@ ROWS = torch.zeros(0, dtype=torch.long)  # these augmentations change any row al
 IMAGES = torch.randint(0, 256, (16, 3, 12, 10), dtype=torch.uint8, generator=torch.Generator().manual_seed(3))
 
 
-def drawn(images: int, draws: int = Augmentation.num_draws) -> torch.Tensor:
+def draw_augmentation_numbers(images: int, draws: int = Augmentation.num_draws) -> torch.Tensor:
     return torch.randint(DRAW_RANGE, (images, draws), generator=torch.Generator().manual_seed(0))
 
 
 @pytest.mark.parametrize("augment", [CropFlip(), ResizedCropFlip()])
-def test_its_random_numbers_alone_decide(augment: Augmentation) -> None:
-    draws = drawn(16)
+def test_augmentation_depends_on_its_random_numbers_only(augment: Augmentation) -> None:
+    draws = draw_augmentation_numbers(16)
     first = augment(IMAGES, draws, ROWS)
     assert torch.equal(first, torch.cat([augment(IMAGES[i : i + 1], draws[i : i + 1], ROWS) for i in range(16)]))
     assert first.shape == IMAGES.shape and first.dtype == torch.uint8
     same = IMAGES[:1].expand(20, -1, -1, -1)
-    assert len({image.numpy().tobytes() for image in augment(same, drawn(20), ROWS)}) > 10
+    assert len({image.numpy().tobytes() for image in augment(same, draw_augmentation_numbers(20), ROWS)}) > 10
 
 
-def test_crop_flip_is_a_shift_and_a_mirror() -> None:
+def test_crop_flip_returns_each_mirrored_or_shifted_window_equally_often() -> None:
     """Every result is one of the windows of the padded image, mirrored or not."""
     image = IMAGES[1]
     padding = CropFlip().padding
@@ -37,19 +37,21 @@ def test_crop_flip_is_a_shift_and_a_mirror() -> None:
             window = padded[:, top : top + 12, left : left + 10]
             windows[window.numpy().tobytes()] = (top, left, False)
             windows[window.flip(2).numpy().tobytes()] = (top, left, True)
-    changed = CropFlip()(image.expand(2000, -1, -1, -1), drawn(2000), ROWS)
-    found = [windows[one.contiguous().numpy().tobytes()] for one in changed]
-    assert len(set(found)) == 2 * len(places) ** 2
-    assert 0.45 < sum(flip for _, _, flip in found) / 2000 < 0.55
+    changed = CropFlip()(image.expand(2000, -1, -1, -1), draw_augmentation_numbers(2000), ROWS)
+    placements = [windows[window_image.contiguous().numpy().tobytes()] for window_image in changed]
+    assert len(set(placements)) == 2 * len(places) ** 2
+    assert 0.45 < sum(flip for _, _, flip in placements) / 2000 < 0.55
     for axis in (0, 1):
-        counts = torch.bincount(torch.tensor([place[axis] for place in found])).float() / 2000
+        counts = torch.bincount(torch.tensor([place[axis] for place in placements])).float() / 2000
         assert counts.sub(1 / len(places)).abs().max() < 0.03
 
 
-def test_resized_crop_flip_is_a_part_of_the_image() -> None:
+def test_resized_crop_flip_returns_a_part_of_the_image() -> None:
     """Of a slope the result is a slope: as steep as the part is long."""
     ramp = torch.linspace(0, 255, 101).round().to(torch.uint8).expand(101, 101)
-    changed = ResizedCropFlip()(torch.stack([ramp, ramp.T]).expand(500, -1, -1, -1), drawn(500), ROWS).float()
+    changed = ResizedCropFlip()(
+        torch.stack([ramp, ramp.T]).expand(500, -1, -1, -1), draw_augmentation_numbers(500), ROWS
+    ).float()
     across = (changed[:, 0, :, -2] - changed[:, 0, :, 1]).mean(1) / 250
     down = (changed[:, 1, -2] - changed[:, 1, 1]).mean(1) / 250
     area = across.abs() * down

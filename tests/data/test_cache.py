@@ -19,7 +19,7 @@ from logit_correction.errors import InputError
 VALUES = np.arange(24, dtype=np.uint8).reshape(2, 3, 4)
 
 
-def test_the_folder_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_cache_folder_is_set_by_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path / "here"))
     assert get_cache_folder() == tmp_path / "here"
     monkeypatch.delenv("LOGIT_CORRECTION_CACHE")
@@ -27,7 +27,7 @@ def test_the_folder_can_be_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     assert get_cache_folder() == tmp_path / ".cache" / "logit_correction"
 
 
-def test_a_command_shows_and_removes_what_was_given_from_python(
+def test_cache_command_lists_and_removes_data_given_from_python(
     run_command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(tmp_path))
@@ -40,17 +40,17 @@ def test_a_command_shows_and_removes_what_was_given_from_python(
         other.touch()
     os.utime(array, (time.time() - 10 * 86_400,) * 2)
 
-    shown = run_command("cache")
-    assert shown.status == 0 and table.exists() and str(table.parent) in shown.out and "cache --clear" in shown.out
+    result = run_command("cache")
+    assert result.status == 0 and table.exists() and str(table.parent) in result.out and "cache --clear" in result.out
     assert run_command("cache", "--days", "-1").status == 2 and array.exists()
     assert run_command("cache", "--clear", "--days", "9").status == 0
     assert table.exists() and not array.exists()
     assert run_command("cache", "--clear").status == 0
-    left = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert set(left) == set(others)
+    remaining_files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert set(remaining_files) == set(others)
 
 
-def test_a_file_that_is_not_made_to_its_end_is_not_there(tmp_path: Path) -> None:
+def test_cache_holds_no_file_of_a_failed_write(tmp_path: Path) -> None:
     def fails(path: Path) -> None:
         path.write_bytes(b"half")
         raise RuntimeError("stopped")
@@ -63,44 +63,51 @@ def test_a_file_that_is_not_made_to_its_end_is_not_there(tmp_path: Path) -> None
         cache_array(tmp_path / "file" / "a.npy", fails)
 
 
-def test_the_array_is_made_once_and_again_where_the_file_is_damaged(tmp_path: Path) -> None:
+def test_cache_array_is_computed_once_and_again_if_the_file_is_damaged(tmp_path: Path) -> None:
     path = tmp_path / "deep" / "a.npy"
-    made = list[Path]()
+    written_files = list[Path]()
 
     def make(file: Path) -> None:
-        made.append(file)
+        written_files.append(file)
         np.save(file, VALUES)
 
     for _ in range(3):
         assert np.array_equal(cache_array(path, make)[0], VALUES)
-    assert len(made) == 1
+    assert len(written_files) == 1
     other = tmp_path / "deep" / "b.npy"
     cache_array(other, lambda file: np.save(file, VALUES + 1))
-    whole = path.read_bytes()
-    beside = path.with_suffix(".json")
-    spoiled = [(path, content) for content in (b"", whole[:-5], bytes([*whole[:-1], whole[-1] ^ 1]))]
-    spoiled += [(path, other.read_bytes()), (beside, b""), (beside, b"3"), (beside, b'["a", null]')]
-    for file, content in spoiled:
-        file.write_bytes(content)
+    original = path.read_bytes()
+    checksum_file = path.with_suffix(".json")
+    spoiled = [
+        (path, damaged_content) for damaged_content in (b"", original[:-5], bytes([*original[:-1], original[-1] ^ 1]))
+    ]
+    spoiled += [
+        (path, other.read_bytes()),
+        (checksum_file, b""),
+        (checksum_file, b"3"),
+        (checksum_file, b'["a", null]'),
+    ]
+    for file, damaged_content in spoiled:
+        file.write_bytes(damaged_content)
         assert np.array_equal(cache_array(path, make)[0], VALUES)
-    for file in (path, beside):
+    for file in (path, checksum_file):
         os.replace(other.with_suffix(file.suffix), file)
     assert np.array_equal(cache_array(path, make)[0], VALUES)
-    assert len(made) == 2 + len(spoiled)
+    assert len(written_files) == 2 + len(spoiled)
 
 
-def _slowly(path: Path) -> tuple[int, bool]:
-    made = list[Path]()
+def _cache_slowly(path: Path) -> tuple[int, bool]:
+    written_files = list[Path]()
 
-    def slowly(file: Path) -> None:
+    def write_slowly(file: Path) -> None:
         time.sleep(0.2)
-        made.append(file)
+        written_files.append(file)
         np.save(file, VALUES)
 
-    return int(cache_array(path, slowly)[0].sum()), bool(made)
+    return int(cache_array(path, write_slowly)[0].sum()), bool(written_files)
 
 
-def test_of_two_processes_one_makes_and_both_read(tmp_path: Path) -> None:
+def test_cache_array_is_computed_by_one_of_two_processes(tmp_path: Path) -> None:
     with multiprocessing.get_context("fork").Pool(2) as pool:
-        found = pool.map(_slowly, [tmp_path / "a.npy"] * 2, chunksize=1)
-    assert sorted(found) == [(276, False), (276, True)]
+        results = pool.map(_cache_slowly, [tmp_path / "a.npy"] * 2, chunksize=1)
+    assert sorted(results) == [(276, False), (276, True)]

@@ -18,7 +18,7 @@ from logit_correction.errors import InputError
 ROWS = 90
 
 
-def fitted(frame: pd.DataFrame, train: int = 60, **options: Any) -> tuple[ColumnReader, torch.Tensor, list[str]]:
+def fit_columns(frame: pd.DataFrame, train: int = 60, **options: Any) -> tuple[ColumnReader, torch.Tensor, list[str]]:
     columns = ColumnReader(**options)
     rows = Rows("rows", range(len(frame)), frame)
     read, _, notes = columns.validate(rows)
@@ -27,19 +27,19 @@ def fitted(frame: pd.DataFrame, train: int = 60, **options: Any) -> tuple[Column
     return columns, store.fetch(torch.arange(len(frame))), notes
 
 
-def test_numbers_and_names_are_as_scikit_learn_makes_them_of_the_training_rows() -> None:
+def test_number_and_name_columns_equal_scikit_learn_fitted_on_training_rows() -> None:
     draw = np.random.default_rng(0)
     frame = pd.DataFrame({"a": draw.normal(5, 3, ROWS), "b": draw.choice(["x", "y", "z"], ROWS), "c": 7.0})
-    columns, vectors, notes = fitted(frame)
+    columns, vectors, notes = fit_columns(frame)
     scaler = StandardScaler().fit(frame[["a"]][:60])
     flags = OneHotEncoder(sparse_output=False).fit(frame[["b"]][:60]).transform(frame[["b"]])
     expected = np.hstack([scaler.transform(frame[["a"]]), flags])
     np.testing.assert_allclose(vectors.numpy(), expected, atol=1e-6)
     assert notes == []
-    again = ColumnReader()
+    restored = ColumnReader()
     rows = Rows("rows", range(ROWS), frame[["c", "b", "a"]].astype(str))
-    again.load_state({"columns": columns.fitted_columns, "given": columns.input_columns})
-    store, forms = again.transform(rows)
+    restored.load_state({"columns": columns.fitted_columns, "given": columns.input_columns})
+    store, forms = restored.transform(rows)
     torch.testing.assert_close(store.fetch(torch.arange(ROWS)), vectors)
     np.testing.assert_allclose(forms["columns"]["a"], frame["a"], rtol=1e-14)  # pandas 2 reads the last digit otherwise
     assert not rows.errors
@@ -59,15 +59,15 @@ def test_numbers_and_names_are_as_scikit_learn_makes_them_of_the_training_rows()
         (["4", "6"] * 20 + ["rotary"], "numbers"),  # as well, however few values there are
     ],
 )
-def test_what_a_column_is_taken_for(values: Any, kind: str) -> None:
+def test_column_kind_is_inferred_from_its_values(values: Any, kind: str) -> None:
     assert infer_column_kind(pd.Series(values)).name == kind
 
 
-def test_the_time_of_day_is_a_number_and_a_column_of_its_own() -> None:
+def test_date_column_with_times_adds_a_column_of_the_hour() -> None:
     days = pd.Series(pd.date_range("2024-05-31", periods=60, freq="D"))
     hour = pd.Series(np.random.default_rng(0).integers(0, 24 * 3600, 60) / 3600)
     frame = pd.DataFrame({"day": days.dt.date.map(str), "at": (days + pd.to_timedelta(hour, unit="h")).map(str)})
-    columns, vectors, _ = fitted(frame, 40)
+    columns, vectors, _ = fit_columns(frame, 40)
     assert vectors.shape == (60, 3)
     np.testing.assert_allclose(vectors[:, 1], (hour - hour[:40].mean()) / hour[:40].std(ddof=0), atol=1e-3)
     store, forms = columns.transform(Rows("rows", range(60), frame))
@@ -76,9 +76,9 @@ def test_the_time_of_day_is_a_number_and_a_column_of_its_own() -> None:
     torch.testing.assert_close(store.fetch(torch.arange(60)), vectors)
 
 
-def test_gaps_are_the_mean_and_a_flag_only_where_training_had_some() -> None:
+def test_missing_numbers_become_the_mean_with_a_flag_if_training_had_some() -> None:
     frame = pd.DataFrame({"a": ["1", "3", "", "2"] * 15, "b": [*["5", "6"] * 29, "", ""]})
-    columns, vectors, notes = fitted(frame.assign(c=range(60)), 40)
+    columns, vectors, notes = fit_columns(frame.assign(c=range(60)), 40)
     assert vectors.shape == (60, 4) and vectors[2].tolist()[:2] == [0.0, 1.0] and vectors[58, 2] == 0
     assert "'a' in 15 of 60 rows; 'b' in 2 of 60 rows" in notes[0]
     # New rows may miss what rows of any split missed, and nothing else.
@@ -88,11 +88,11 @@ def test_gaps_are_the_mean_and_a_flag_only_where_training_had_some() -> None:
     assert list(rows.errors.by_row) == [1] and store.fetch(torch.arange(1))[0].tolist()[:3] == [0.0, 1.0, 0.0]
 
 
-def test_columns_that_are_hardly_categories() -> None:
+def test_name_column_with_mostly_unique_texts_is_left_out() -> None:
     frame = pd.DataFrame({"name": [f"n{i}" for i in range(180)], "a": np.arange(180) % 9})
-    _, vectors, notes = fitted(frame)
+    _, vectors, notes = fit_columns(frame)
     assert vectors.shape == (180, 1) and "'name' (180 different texts, such as 'n0')" in notes[0]
     with pytest.raises(InputError, match="'name' holds 180 different texts in 180 rows"):
-        fitted(frame, names=["name"])
+        fit_columns(frame, names=["name"])
     with pytest.raises(InputError, match="no column left for features"):
-        fitted(frame[["name"]])
+        fit_columns(frame[["name"]])

@@ -1,4 +1,4 @@
-"""Tables of files: what is read as text, how rows are numbered, and what is refused."""
+"""Table files: all cells are read as text, rows are numbered, wrong files are refused."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from logit_correction.errors import InputError
         ("a\nx\n\ny\n", [2, 3, 4], [["x"], [""], ["y"]]),  # a text that is empty is a row
     ],
 )
-def test_a_csv_is_text_and_its_rows_are_numbered_as_in_a_spreadsheet(
+def test_csv_is_read_as_text_with_spreadsheet_row_numbers(
     text: str, rows: list[int], values: list[list[str]], tmp_path: Path
 ) -> None:
     (tmp_path / "t.csv").write_text(text)
@@ -34,7 +34,7 @@ def test_a_csv_is_text_and_its_rows_are_numbered_as_in_a_spreadsheet(
 
 
 @pytest.mark.parametrize("text", ["a,b\n1,2,3\n", "a,b\n1,2\n4,5,6\n", 'a,b\n1,"2\n', "", "a,b\n", b"a,b\n\xff,1\n"])
-def test_what_is_no_table_is_named(text: str | bytes, tmp_path: Path) -> None:
+def test_file_that_is_not_a_table_is_named(text: str | bytes, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(InputError, match=r"t\.csv (cannot be read as a table|has no rows)"):
         read_frame(tmp_path / "t.csv")
@@ -45,7 +45,7 @@ def test_what_is_no_table_is_named(text: str | bytes, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["y;x; x\n1;2;3\n", '\ufeff"x",y,x\n1,2,3\n'])
-def test_a_name_that_two_columns_have_is_refused(text: str, tmp_path: Path) -> None:
+def test_duplicate_column_name_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text(text)
     with pytest.raises(InputError, match=r"t\.csv has more than one column 'x'"):
         read_frame(tmp_path / "t.csv")

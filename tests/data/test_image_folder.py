@@ -16,7 +16,7 @@ from logit_correction.errors import InputError
 SHORT = {"method": "ERM", "device": "cpu", "epochs": 1}
 
 
-def save(path: Path, number: int = 0) -> None:
+def save_image(path: Path, number: int = 0) -> None:
     """Save an image whose brightness is a number."""
     path.parent.mkdir(parents=True, exist_ok=True)
     Image.new("RGB", (6, 4), (number, number, number)).save(path)
@@ -28,88 +28,92 @@ def root(tmp_path: Path) -> Path:
     folder = tmp_path / "animals"
     for start, label in ((0, "cat"), (100, "dog")):
         for i in range(10):
-            save(folder / label / ("deep" if i == 3 else "") / f"{i}.png", start + i)
+            save_image(folder / label / ("deep" if i == 3 else "") / f"{i}.png", start + i)
     return folder
 
 
-def source(root: Path, **options: object) -> ImageFolder:
+def build_source(root: Path, **options: object) -> ImageFolder:
     return ImageFolder(str(root), **({"size": 4} | options))  # type: ignore[arg-type]
 
 
-def brightness(table: object, rows: torch.Tensor) -> list[int]:
+def get_brightness(table: object, rows: torch.Tensor) -> list[int]:
     return table.inputs.images(rows)[:, 0, 0, 0].tolist()  # type: ignore[attr-defined]
 
 
-def test_a_folder_per_label(root: Path) -> None:
+def test_image_folder_reads_a_folder_per_label(root: Path) -> None:
     for label in ("cat", "dog"):
         (root / label / "notes.txt").write_text("about pets")
     (root / "dog" / ".DS_Store").write_text("")
-    table = source(root).build().check()
+    table = build_source(root).build().check()
     assert table.label_names == ["cat", "dog"] and table.attribute_names == []
     assert {name: len(rows) for name, rows in table.split.items()} == {"train": 14, "valid": 2, "test": 4}
     rows = torch.arange(20)
-    assert [value >= 100 for value in brightness(table, rows)] == table.label[rows].bool().tolist()
+    assert [value >= 100 for value in get_brightness(table, rows)] == table.label[rows].bool().tolist()
     assert table.row_names is not None and "cat/deep/3.png" in table.row_names
-    seen = table.view_inputs("test")
-    read = [int(path.stem) + 100 * ("dog" in path.parts) for path in seen.files]
-    assert read == brightness(table, table.split["test"]) == seen.images(torch.arange(4))[:, 0, 0, 0].tolist()
-    assert seen.position is None  # folders are read label by label: a row's place would be its label
+    view_inputs = table.view_inputs("test")
+    expected_brightness = [int(path.stem) + 100 * ("dog" in path.parts) for path in view_inputs.files]
+    assert (
+        expected_brightness
+        == get_brightness(table, table.split["test"])
+        == view_inputs.images(torch.arange(4))[:, 0, 0, 0].tolist()
+    )
+    assert view_inputs.position is None  # folders are read label by label: a row's place would be its label
     (note,) = table.notes
     assert "not images by name" in note and "cat/notes.txt" in note and "dog/notes.txt" in note
     assert table.metadata["split"] == "drawn label by label, 10 % valid, 20 % test, seed 0"
 
 
-def test_a_folder_per_split(tmp_path: Path) -> None:
+def test_image_folder_reads_a_folder_per_split(tmp_path: Path) -> None:
     for start, split in ((0, "Train"), (50, "val"), (100, "test")):
         for i in range(4):
-            save(tmp_path / "data" / split / ("b" if i % 2 else "a") / f"{i}.jpg", start + i)
-    table = source(tmp_path / "data").build().check()
+            save_image(tmp_path / "data" / split / ("b" if i % 2 else "a") / f"{i}.jpg", start + i)
+    table = build_source(tmp_path / "data").build().check()
     assert table.metadata["split"] == "given" and table.label_names == ["a", "b"]
     for start, name in zip((0, 50, 100), ("train", "valid", "test"), strict=True):
-        assert all(abs(value - start) <= 5 for value in brightness(table, table.split[name]))
+        assert all(abs(value - start) <= 5 for value in get_brightness(table, table.split[name]))
 
 
-def test_images_that_cannot_be_read(root: Path) -> None:
+def test_image_folder_reports_unreadable_images(root: Path) -> None:
     (root / "cat" / "0.png").write_bytes(b"")
     (root / "dog" / "9.png").write_bytes(b"no image")
     with pytest.raises(InputError, match=r"2 rows are bad: cat/0\.png, dog/9\.png: .*on_bad_rows='skip'`"):
-        source(root).build()
-    table = source(root, on_bad_rows="skip").build().check()
+        build_source(root).build()
+    table = build_source(root, on_bad_rows="skip").build().check()
     assert sum(len(rows) for rows in table.split.values()) == 18
     assert len(table.notes) == 1 and "2 rows are bad and left out: cat/0.png, dog/9.png: " in table.notes[0]
     assert 0 not in torch.cat(list(table.split.values())).tolist()
 
 
-def test_links_in_the_place_of_a_label(root: Path, tmp_path: Path) -> None:
-    save(tmp_path / "elsewhere" / "x.png")
+def test_image_folder_refuses_links_that_leave_it(root: Path, tmp_path: Path) -> None:
+    save_image(tmp_path / "elsewhere" / "x.png")
     (root / "ant").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(InputError, match=r"1 row is bad: ant/x\.png: is a link that leaves the folder"):
-        source(root).build()
+        build_source(root).build()
     (tmp_path / "link").symlink_to(root)  # the folder itself may be one
     (root / "ant").unlink()
-    assert len(source(tmp_path / "link").build().label) == 20
+    assert len(build_source(tmp_path / "link").build().label) == 20
 
 
-def test_folders_that_are_none(tmp_path: Path, root: Path) -> None:
+def test_image_folder_explains_wrong_layouts(tmp_path: Path, root: Path) -> None:
     with pytest.raises(InputError, match="is not a folder"):
-        source(tmp_path / "nothing").build()
+        build_source(tmp_path / "nothing").build()
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match=r"a folder of images for each of at least two labels.*it holds nothing"):
-        source(tmp_path / "empty").build()
+        build_source(tmp_path / "empty").build()
     for split in ("train", "test"):
-        save(tmp_path / "splits" / split / "0.png")
+        save_image(tmp_path / "splits" / split / "0.png")
     with pytest.raises(InputError, match=r"at least two labels, or such folders in train.*; it holds test, train"):
-        source(tmp_path / "splits").build()
+        build_source(tmp_path / "splits").build()
     for label in "ab":
         (tmp_path / "two" / label).mkdir(parents=True)
     with pytest.raises(InputError, match="holds no images"):
-        source(tmp_path / "two").build()
-    save(root / "train" / "cat" / "0.png")
+        build_source(tmp_path / "two").build()
+    save_image(root / "train" / "cat" / "0.png")
     with pytest.raises(InputError, match=r"holds folders that hold folders \(cat\): give one of them, such as .*train"):
-        source(root).build()
+        build_source(root).build()
 
 
-DEEP = {
+DEEP_FORMATS = {
     "8 of 16 bits": (np.uint16, 1.0, 0.0, "png"),
     "12 of 16 bits": (np.uint16, 16.0, 0.0, "png"),
     "above an offset": (np.uint16, 16.0, 20_000.0, "png"),
@@ -118,9 +122,9 @@ DEEP = {
 }
 
 
-@pytest.mark.parametrize("kind", DEEP)
-def test_pixels_of_more_than_eight_bits_fill_the_range_of_the_set(kind: str, tmp_path: Path) -> None:
-    dtype, factor, offset, suffix = DEEP[kind]
+@pytest.mark.parametrize("kind", DEEP_FORMATS)
+def test_deep_pixels_are_scaled_to_the_range_of_the_set(kind: str, tmp_path: Path) -> None:
+    dtype, factor, offset, suffix = DEEP_FORMATS[kind]
     draw = np.random.default_rng(0)
     grey = draw.integers(0, 256, (24, 8, 8))
     grey[:, 0, 0] = 0
@@ -129,26 +133,26 @@ def test_pixels_of_more_than_eight_bits_fill_the_range_of_the_set(kind: str, tmp
         place = tmp_path / "set" / ("a", "b")[number % 2] / f"{number:02}.{suffix}"
         place.parent.mkdir(parents=True, exist_ok=True)
         Image.fromarray((pixels * factor + offset).astype(dtype)).save(place)
-    reader = source(tmp_path / "set", size=8)
+    reader = build_source(tmp_path / "set", size=8)
     table = reader.build().check()
-    found = table.inputs.images(torch.arange(24))
+    pixels_read = table.inputs.images(torch.arange(24))
     order = np.array([*range(0, 24, 2), *range(1, 24, 2)])  # label by label
-    assert found is not None and np.abs(found[:, 0].numpy().astype(int) - grey[order]).max() <= 1
+    assert pixels_read is not None and np.abs(pixels_read[:, 0].numpy().astype(int) - grey[order]).max() <= 1
     run = train(ComponentConfig("ImageFolder", {"root": str(tmp_path / "set"), "size": 8}), tmp_path / "run", **SHORT)
     # One new image alone is as bright as it was among the others.
     half = (grey[0] // 2 * factor + offset).astype(dtype)
     Image.fromarray(half).save(tmp_path / f"new.{suffix}")
-    again = load(tmp_path / "run").source
-    _, store, _ = next(iter(again.read(again.new_rows([tmp_path / f"new.{suffix}"]), run.model.info)))
+    loaded_source = load(tmp_path / "run").source
+    _, store, _ = next(iter(loaded_source.read(loaded_source.new_rows([tmp_path / f"new.{suffix}"]), run.model.info)))
     assert np.abs(255 * store.fetch(torch.arange(1))[0, 0].numpy() - grey[0] // 2).max() <= 1
 
 
-def test_rows_to_predict_may_lie_in_folders_of_labels_and_without_a_label(root: Path, tmp_path: Path) -> None:
+def test_new_split_may_have_folders_of_labels_and_loose_images(root: Path, tmp_path: Path) -> None:
     (tmp_path / "set").mkdir()
     root.rename(tmp_path / "set" / "train")
     for name, number in (("loose.png", 200), ("cat/labelled.png", 201)):
-        save(tmp_path / "set" / "new" / name, number)
-    table = source(tmp_path / "set").build()
+        save_image(tmp_path / "set" / "new" / name, number)
+    table = build_source(tmp_path / "set").build()
     rows = table.split["new"]
-    labels = dict(zip(brightness(table, rows), table.label[rows].tolist(), strict=True))
+    labels = dict(zip(get_brightness(table, rows), table.label[rows].tolist(), strict=True))
     assert len(table.label) == 22 and labels == {200: -1, 201: table.label_names.index("cat")}

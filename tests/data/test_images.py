@@ -1,4 +1,4 @@
-"""Image files: read as RGB on white, kept once, and told of where they cannot be read."""
+"""Image files: read as RGB on white, cached once, and listed if they cannot be read."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ def paths(tmp_path: Path) -> list[Path]:
     return [tmp_path / f"{i}.png" for i in range(6)]
 
 
-def store_of(paths: list[Path], problems: RowErrors | None = None) -> InputStore:
+def read_store(paths: list[Path], problems: RowErrors | None = None) -> InputStore:
     store, _ = read_image_store(
         paths, (4, 4), RowErrors("here", [path.name for path in paths]) if problems is None else problems
     )
     return store
 
 
-def test_any_mode_comes_as_rgb_on_white_and_in_eight_bits(tmp_path: Path) -> None:
-    made = {
+def test_read_picture_converts_any_mode_to_rgb_on_white_in_eight_bits(tmp_path: Path) -> None:
+    cases = {
         "grey": (Image.new("L", (4, 4), 200), 200),
         "clear": (Image.new("RGBA", (4, 4), (0, 0, 0, 0)), 255),
         "palette": (Image.new("P", (4, 4)), 0),
     }
-    for name, (image, expected) in made.items():
+    for name, (image, expected) in cases.items():
         image.save(tmp_path / f"{name}.png")
         assert (read_picture(tmp_path / f"{name}.png", (4, 4)).pixels == expected).all(), name
     Image.fromarray(np.full((4, 4), 200 << 8, np.uint16)).save(tmp_path / "deep.png")
@@ -52,7 +52,7 @@ def test_any_mode_comes_as_rgb_on_white_and_in_eight_bits(tmp_path: Path) -> Non
     assert read_picture(tmp_path / "wide.png", (2, 6), "stretch").pixels.shape == (3, 2, 6)
 
 
-def test_centre_is_what_torchvision_resizes_to_256_and_cuts(tmp_path: Path) -> None:
+def test_centre_equals_torchvision_resize_and_center_crop(tmp_path: Path) -> None:
     transforms = pytest.importorskip("torchvision.transforms")
     draw = np.random.default_rng(0)
     for name, shape in (("wide.png", (150, 310, 3)), ("high.jpg", (400, 260, 3)), ("fits.png", (224, 224, 3))):
@@ -69,7 +69,7 @@ def test_centre_is_what_torchvision_resizes_to_256_and_cuts(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("suffix", ["png", "jpg", "tif", "webp"])
 @pytest.mark.parametrize("turn", range(1, 9))
-def test_every_format_is_set_upright_once(suffix: str, turn: int, tmp_path: Path) -> None:
+def test_read_picture_applies_exif_orientation_once(suffix: str, turn: int, tmp_path: Path) -> None:
     upright = np.zeros((16, 24), np.uint8)
     upright[:8, :8] = 255
     upright[:8, 8:] = 120  # no two orientations are alike
@@ -85,51 +85,51 @@ def test_every_format_is_set_upright_once(suffix: str, turn: int, tmp_path: Path
     assert read.shape == upright.shape and np.abs(read - upright).mean() < 4
 
 
-def test_images_are_read_once_and_again_when_a_file_changes(paths: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[Path] = []
-    monkeypatch.setattr(images, "read_picture", lambda path, *rest: read.append(path) or read_picture(path, *rest))
-    first = store_of(paths)
-    again = store_of(paths)
-    assert len(read) == 6
-    torch.testing.assert_close(first.fetch(torch.arange(6)), again.fetch(torch.arange(6)))
+def test_image_store_is_cached_until_a_file_changes(paths: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    read_paths: list[Path] = []
+    monkeypatch.setattr(
+        images, "read_picture", lambda path, *arguments: read_paths.append(path) or read_picture(path, *arguments)
+    )
+    first = read_store(paths)
+    second = read_store(paths)
+    assert len(read_paths) == 6
+    torch.testing.assert_close(first.fetch(torch.arange(6)), second.fetch(torch.arange(6)))
     before = paths[0].stat()
     size = before.st_size
     Image.new("RGB", (8, 8)).save(paths[0])
     with paths[0].open("r+b") as file:  # of the same size and time, as rsync leaves it
         file.truncate(size)
     os.utime(paths[0], ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert store_of(paths).fetch(torch.tensor([0])).sum() == 0
+    assert read_store(paths).fetch(torch.tensor([0])).sum() == 0
 
 
-def test_unreadable_files_are_noted_and_bad_rows_never_opened(paths: list[Path]) -> None:
+def test_unreadable_files_are_noted_and_rows_with_errors_not_opened(paths: list[Path]) -> None:
     paths[1].write_bytes(paths[1].read_bytes()[:60])
     paths[2].write_text("no image")
     for _ in range(2):  # the second time from what was kept
         problems = RowErrors("here", [path.name for path in paths])
         problems.add(0, "leaves the folder")
-        assert store_of(paths, problems).fetch(torch.tensor([0, 2])).sum() == 0
+        assert read_store(paths, problems).fetch(torch.tensor([0, 2])).sum() == 0
         with pytest.raises(
             InputError, match=r"3 rows are bad: 0.*; 1\.png: .*; 2\.png: is not an image that Pillow can read"
         ):
             problems.raise_if_any()
 
 
-def test_an_image_that_is_postscript_inside_starts_no_other_program(
-    paths: list[Path], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_postscript_file_starts_no_other_program(paths: list[Path], monkeypatch: pytest.MonkeyPatch) -> None:
     started: list[int] = []
     monkeypatch.setattr(EpsImagePlugin, "Ghostscript", lambda *_, **__: started.append(1))
     paths[1].write_text("%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\nshowpage\n%%EOF\n")
     with Image.open(paths[1]) as file:  # it is one that Pillow would read
         assert file.format == "EPS"
     problems = RowErrors("here", [path.name for path in paths])
-    store_of(paths, problems)
+    read_store(paths, problems)
     assert not started and "not an image" in str(problems)
 
 
 @pytest.mark.parametrize(
     "values", [np.zeros((2, 8, 8)), np.zeros((2, 8, 8, 4)), np.full((2, 3, 8, 8), 2.0), np.ones((2, 3, 4, 4), int)]
 )
-def test_arrays_that_are_no_images(values: np.ndarray) -> None:
+def test_arrays_of_other_shapes_or_ranges_are_not_images(values: np.ndarray) -> None:
     with pytest.raises(InputError, match="images"):
         convert_to_channels_first(values)

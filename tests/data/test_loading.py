@@ -17,7 +17,7 @@ from logit_correction.data.table import DataTable
 from logit_correction.types import Correlation
 
 
-def numbered_table(train: int = 10, others: int = 3) -> DataTable:
+def build_numbered_table(train: int = 10, others: int = 3) -> DataTable:
     """Every input is the number of its row; the splits do not lie in order."""
     total = train + 2 * others
     order = torch.randperm(total, generator=torch.Generator().manual_seed(5))
@@ -32,12 +32,12 @@ def numbered_table(train: int = 10, others: int = 3) -> DataTable:
     )
 
 
-def indices(loader: BatchLoader, epoch: int = 0, first_step: int = 0) -> list[int]:
+def collect_indices(loader: BatchLoader, epoch: int = 0, first_step: int = 0) -> list[int]:
     return torch.cat([batch.index for batch in loader.epoch(epoch, first_step)]).tolist()
 
 
-def test_a_batch_holds_the_inputs_and_labels_of_its_rows() -> None:
-    table = numbered_table()
+def test_batch_holds_the_inputs_and_labels_of_its_rows() -> None:
+    table = build_numbered_table()
     loader = BatchLoader(table, "train", batch_size=4, shuffle=True)
     for batch in loader.epoch(2):
         rows = table.split["train"][batch.index]
@@ -45,30 +45,34 @@ def test_a_batch_holds_the_inputs_and_labels_of_its_rows() -> None:
         assert torch.equal(batch.label, table.label[rows])
 
 
-def test_the_order_depends_on_seed_and_epoch_alone() -> None:
-    def order(seed: int, epoch: int) -> list[int]:
-        loader = BatchLoader(numbered_table(30), "train", batch_size=7, seed=seed, shuffle=True)
+def test_order_depends_on_seed_and_epoch_only() -> None:
+    def load_order(seed: int, epoch: int) -> list[int]:
+        loader = BatchLoader(build_numbered_table(30), "train", batch_size=7, seed=seed, shuffle=True)
         torch.manual_seed(seed + 99 + epoch)
-        return indices(loader, epoch)
+        return collect_indices(loader, epoch)
 
-    assert order(0, 3) == order(0, 3) == indices(BatchLoader(numbered_table(30), "train", shuffle=True), 3)
-    assert len({tuple(order(seed, epoch)) for seed in range(3) for epoch in range(3)}) == 9
+    assert (
+        load_order(0, 3)
+        == load_order(0, 3)
+        == collect_indices(BatchLoader(build_numbered_table(30), "train", shuffle=True), 3)
+    )
+    assert len({tuple(load_order(seed, epoch)) for seed in range(3) for epoch in range(3)}) == 9
 
 
 @pytest.mark.parametrize("weight", [None, torch.arange(10), torch.arange(10) / 9])
-def test_an_epoch_can_be_entered_anywhere(weight: Tensor | None) -> None:
-    loader = BatchLoader(numbered_table(), "train", batch_size=4, shuffle=True, sample_weight=weight)
-    whole = [batch.index.tolist() for batch in loader.epoch(1)]
+def test_epoch_can_start_at_any_step(weight: Tensor | None) -> None:
+    loader = BatchLoader(build_numbered_table(), "train", batch_size=4, shuffle=True, sample_weight=weight)
+    all_steps = [batch.index.tolist() for batch in loader.epoch(1)]
     for step in range(len(loader) + 1):
-        assert [batch.index.tolist() for batch in loader.epoch(1, step)] == whole[step:]
+        assert [batch.index.tolist() for batch in loader.epoch(1, step)] == all_steps[step:]
 
 
-def test_float_weights_draw_in_proportion() -> None:
+def test_float_weights_draw_rows_in_proportion() -> None:
     weight = torch.tensor([0.0, 1.0, 1.0, 2.0, 4.0, 0.0, 0.0, 0.0, 1.0, 1.0])
-    loader = BatchLoader(numbered_table(), "train", batch_size=4, sample_weight=weight)
+    loader = BatchLoader(build_numbered_table(), "train", batch_size=4, sample_weight=weight)
     assert len(loader) == 3
     epochs = 800
-    drawn = torch.cat([torch.tensor(indices(loader, epoch)) for epoch in range(epochs)])
+    drawn = torch.cat([torch.tensor(collect_indices(loader, epoch)) for epoch in range(epochs)])
     assert len(drawn) == 10 * epochs
     share = torch.bincount(drawn, minlength=10) / len(drawn)
     expected = weight / weight.sum()
@@ -79,10 +83,10 @@ def test_float_weights_draw_in_proportion() -> None:
 @settings(max_examples=20)
 @example(rows=14, share=1, world=3, weighted=False)  # two rows are left over for three processes
 @given(rows=st.integers(1, 30), share=st.integers(1, 8), world=st.integers(2, 4), weighted=st.booleans())
-def test_every_row_is_in_the_share_of_one_process(rows: int, share: int, world: int, weighted: bool) -> None:
+def test_each_row_is_loaded_by_one_process(rows: int, share: int, world: int, weighted: bool) -> None:
     weight = torch.arange(rows) % 3 + 1 if weighted else None
     options = {"batch_size": share * world, "shuffle": True, "world_size": world, "sample_weight": weight}
-    loaders = [BatchLoader(numbered_table(rows), "train", rank=rank, **options) for rank in range(world)]
+    loaders = [BatchLoader(build_numbered_table(rows), "train", rank=rank, **options) for rank in range(world)]
     steps = list(zip(*([batch.index for batch in loader.epoch(1)] for loader in loaders), strict=True))
     assert {len(loader) for loader in loaders} == {len(steps)}
     for number, parts in enumerate(steps):
@@ -90,24 +94,24 @@ def test_every_row_is_in_the_share_of_one_process(rows: int, share: int, world: 
         assert min(sizes) >= min(2, share) and max(sizes) - min(sizes) <= 1
         weights = [loader.compute_loss_weight(number) for loader in loaders]
         assert weights == [pytest.approx(size * world / sum(sizes)) for size in sizes]
-    wanted = torch.ones(rows, dtype=torch.long) if weight is None else weight
-    seen = torch.cat([part for parts in steps for part in parts])
-    if int(wanted.sum()) >= 2 * world:
-        assert seen.bincount(minlength=rows).equal(wanted)
-        alone = BatchLoader(numbered_table(rows), "train", **options | {"world_size": 1})
-        assert seen.tolist() == indices(alone, 1)  # in its order, whatever the number of processes
+    expected = torch.ones(rows, dtype=torch.long) if weight is None else weight
+    loaded = torch.cat([part for parts in steps for part in parts])
+    if int(expected.sum()) >= 2 * world:
+        assert loaded.bincount(minlength=rows).equal(expected)
+        single_process = BatchLoader(build_numbered_table(rows), "train", **options | {"world_size": 1})
+        assert loaded.tolist() == collect_indices(single_process, 1)  # in the same order for any number of processes
     else:
-        assert bool((seen.bincount(minlength=rows) >= wanted).all())
+        assert bool((loaded.bincount(minlength=rows) >= expected).all())
 
 
-def batches(table: DataTable, first: int = 0, weight: Tensor | None = None) -> list:
+def load_batches(table: DataTable, first: int = 0, weight: Tensor | None = None) -> list:
     loader = BatchLoader(table, "train", batch_size=4, seed=3, shuffle=True, sample_weight=weight)
     return list(loader.epoch(1, first))
 
 
-def same(one: list, other: list) -> None:
-    assert len(one) == len(other) > 0
-    for a, b in zip(one, other, strict=True):
+def assert_equal_batches(first: list, second: list) -> None:
+    assert len(first) == len(second) > 0
+    for a, b in zip(first, second, strict=True):
         assert torch.equal(a.inputs, b.inputs) and torch.equal(a.label, b.label) and torch.equal(a.index, b.index)
 
 
@@ -115,16 +119,16 @@ def same(one: list, other: list) -> None:
     ("augment", "weight"),
     [(None, None), (CropFlip(), torch.arange(14) % 3), (ResizedCropFlip(), torch.arange(14) % 3)],
 )
-def test_images_that_are_read_ahead_come_as_those_in_memory(augment: object, weight: Tensor | None) -> None:
+def test_images_read_ahead_equal_those_in_memory(augment: object, weight: Tensor | None) -> None:
     images = torch.randint(0, 256, (20, 3, 10, 10), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     resident = ArrayStore(images)
     large = ArrayStore(images)
     large.fits = lambda device: False  # type: ignore[method-assign]
-    table = replace(numbered_table(14), inputs=resident, augment=augment)
-    expected = batches(table, weight=weight)
-    ahead = replace(table, inputs=large)
-    same(batches(ahead, weight=weight), expected)
-    same(batches(ahead, 2, weight), expected[2:])
+    table = replace(build_numbered_table(14), inputs=resident, augment=augment)
+    expected = load_batches(table, weight=weight)
+    table_read_ahead = replace(table, inputs=large)
+    assert_equal_batches(load_batches(table_read_ahead, weight=weight), expected)
+    assert_equal_batches(load_batches(table_read_ahead, 2, weight), expected[2:])
     if weight is not None:  # a row that is seen twice an epoch is changed anew each time
         index, inputs = (torch.cat([getattr(batch, name) for batch in expected]) for name in ("index", "inputs"))
         twice = inputs[index == 2]

@@ -30,7 +30,7 @@ FRAME = pd.DataFrame(
 )
 
 
-class Split:
+class ConvertibleSplit:
     """What becomes a data frame, as datasets of Hugging Face do."""
 
     def __init__(self, frame: pd.DataFrame) -> None:
@@ -41,12 +41,12 @@ class Split:
 
 
 @pytest.mark.parametrize(
-    ("given", "form"),
+    ("data", "form"),
     [
         (FRAME, "frame"),
         (FRAME.to_dict("list"), "frame"),
         (FRAME.to_dict("records"), "frame"),
-        (Split(FRAME), "frame"),
+        (ConvertibleSplit(FRAME), "frame"),
         (FRAME["text"].tolist(), "texts"),
         (FRAME["text"].to_numpy(), "texts"),
         (np.zeros((40, 2)), "values"),
@@ -56,23 +56,23 @@ class Split:
         ([Path(f"{i}.png") for i in range(40)], "files"),
     ],
 )
-def test_what_rows_are(given: Any, form: str) -> None:
-    (rows,) = convert_to_rows(given, texts=True)
-    held = [name for name in ("frame", "texts", "values", "files") if getattr(rows, name) is not None]
-    assert held == [form] and len(rows) == 40
+def test_iterate_rows_recognizes_each_form_of_rows(data: Any, form: str) -> None:
+    (rows,) = convert_to_rows(data, texts=True)
+    forms = [name for name in ("frame", "texts", "values", "files") if getattr(rows, name) is not None]
+    assert forms == [form] and len(rows) == 40
     assert sum(len(part) for part in rows.iterate_parts(7)) == 40
 
 
-def table(file: Path, **options: Any) -> Table:
+def write_source(file: Path, **options: Any) -> Table:
     FRAME.to_csv(file, index=False)
     return Table(str(file), "y", **options)
 
 
-def again(source: DataSource, given: Any) -> tuple[Rows, dict[str, Any]]:
-    """Read rows by a new source that is told what the first one learnt, as a run does."""
+def read_with_loaded_state(source: DataSource, data: Any) -> tuple[Rows, dict[str, Any]]:
+    """Read rows by a new source with the state that the first one fitted, as a run does."""
     built = source.build()
     source.reader.load_state(built.preparation)
-    ((rows, store, forms),) = source.read(source.new_rows(given), built.info)
+    ((rows, store, forms),) = source.read(source.new_rows(data), built.info)
     every = torch.arange(len(built.label))
     torch.testing.assert_close(store.fetch(every), built.inputs.fetch(every))
     return rows, forms
@@ -86,18 +86,18 @@ def again(source: DataSource, given: Any) -> tuple[Rows, dict[str, Any]]:
         ({"text": "text"}, lambda frame: frame.to_dict("list")),
     ],
 )
-def test_rows_of_training_come_out_the_same_when_they_are_new(
+def test_training_rows_read_as_new_rows_give_the_same_inputs(
     options: dict[str, Any], form: Callable[[pd.DataFrame], Any], tmp_path: Path
 ) -> None:
-    source = table(tmp_path / "t.csv", **options)
-    of_file, _ = again(source, tmp_path / "t.csv")
+    source = write_source(tmp_path / "t.csv", **options)
+    of_file, _ = read_with_loaded_state(source, tmp_path / "t.csv")
     assert of_file.names == [f"line {row}" for row in range(2, 42)]
-    new, forms = again(source, form(FRAME.drop(columns="y")))
+    new, forms = read_with_loaded_state(source, form(FRAME.drop(columns="y")))
     assert new.names[0] == "row 0" and forms.keys() == ({"texts"} if "text" in options else {"columns"})
 
 
-def test_bad_new_rows_are_noted_or_refused(tmp_path: Path) -> None:
-    source = table(tmp_path / "t.csv", features=["age", "day"])
+def test_new_rows_with_errors_are_noted_or_refused(tmp_path: Path) -> None:
+    source = write_source(tmp_path / "t.csv", features=["age", "day"])
     built = source.build()
     new = FRAME.astype(object)
     new.loc[1, "age"] = "old"
@@ -125,15 +125,15 @@ def photos(tmp_path: Path) -> Path:
     return tmp_path / "photos"
 
 
-def test_images_of_files_folders_and_tables(photos: Path) -> None:
+def test_new_images_are_read_from_files_folders_and_tables(photos: Path) -> None:
     source = ImageFolder(str(photos), size=6)
     built = source.build()
     assert built.files is not None
     expected = built.inputs.fetch(torch.arange(24))
     frame = pd.DataFrame({"file": [str(path.relative_to(photos)) for path in built.files]})
     frame.to_csv(photos / "list.csv", index=False)
-    for given in (list(built.files), photos / "list.csv", [photos / "cat", photos / "dog"]):
-        ((_, store, forms),) = source.read(source.new_rows(given), built.info)
+    for data in (list(built.files), photos / "list.csv", [photos / "cat", photos / "dog"]):
+        ((_, store, forms),) = source.read(source.new_rows(data), built.info)
         torch.testing.assert_close(store.fetch(torch.arange(24)), expected)
         assert forms["files"] == built.files
     images = built.inputs.images(torch.arange(24))
@@ -149,7 +149,7 @@ def test_images_of_files_folders_and_tables(photos: Path) -> None:
         list(source.read(source.new_rows(photos / "list.csv"), built.info))
 
 
-def test_a_labelled_folder_knows_its_labels_and_a_folder_of_splits_is_told(photos: Path) -> None:
+def test_labelled_folder_gives_labels_and_folder_of_splits_is_refused(photos: Path) -> None:
     source = ImageFolder(str(photos), size=6)
     (rows,) = source.new_rows(photos, labelled=True)
     assert rows.label == ["cat"] * 12 + ["dog"] * 12

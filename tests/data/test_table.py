@@ -19,7 +19,7 @@ def table(make_table) -> DataTable:
 
 
 @pytest.mark.parametrize("split", ["train", "valid", "test"])
-def test_groups_are_counted_row_by_row(table: DataTable, split: str) -> None:
+def test_count_groups_equals_a_loop_over_rows(table: DataTable, split: str) -> None:
     assert table.has_attributes(split)
     table.attribute[table.split[split][0]] = UNKNOWN_ATTRIBUTE
     assert not table.has_attributes(split)
@@ -30,10 +30,10 @@ def test_groups_are_counted_row_by_row(table: DataTable, split: str) -> None:
     assert table.count_groups(split).tolist() == counts
 
 
-def test_what_cannot_be_trained_on_is_refused(table: DataTable) -> None:
+def test_table_that_cannot_be_trained_on_is_refused(table: DataTable) -> None:
     train = table.split["train"]
     label = table.label
-    for found, message in (
+    for bad_table, message in (
         (replace(table, split={"train": train, "valid": train[:0], "test": train}), "the valid split has no rows"),
         (replace(table, split={"train": train, "valid": train}), "the test split has no rows"),
         (replace(table, label=label.clone().fill_(1)), "one label only"),
@@ -42,4 +42,4 @@ def test_what_cannot_be_trained_on_is_refused(table: DataTable) -> None:
         (replace(table, inputs=ArrayStore(torch.eye(len(label)) / 0)), "holds NaN or infinity"),
     ):
         with pytest.raises(InputError, match=message):
-            found.check()
+            bad_table.check()

@@ -32,59 +32,59 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "rows.csv"
 
 
-def source(file: Path, **options: Any) -> Table:
+def build_source(file: Path, **options: Any) -> Table:
     return Table(str(file), **({"label": "mood"} | options))
 
 
 @pytest.mark.parametrize("kind", ["tab.tsv", "quoted.csv", "file.parquet"])
-def test_texts_splits_and_attributes_of_any_kind_of_file(kind: str, tmp_path: Path) -> None:
+def test_table_reads_texts_splits_and_attributes_of_any_file_format(kind: str, tmp_path: Path) -> None:
     path = tmp_path / kind
     frame = FRAME.assign(text=FRAME["text"] + '\nwith "quotes", commas; and lines')
     if kind.endswith("parquet"):
         frame.to_parquet(path)
     else:
         frame.to_csv(path, sep="\t" if kind.endswith("tsv") else ",", index=False, encoding="utf-8-sig")
-    table = source(path, text="text", attribute=["writer", "place"], split="part").build().check()
+    table = build_source(path, text="text", attribute=["writer", "place"], split="part").build().check()
     assert table.texts == frame["text"].tolist()
     assert {name: len(rows) for name, rows in table.split.items()} == {"train": 18, "valid": 6, "test": 6}
-    named = [table.attribute_names[int(a)] for a in table.attribute]
-    assert named == [f"writer={w}, place={p}" for w, p in zip(FRAME["writer"], FRAME["place"], strict=True)]
+    attribute_values = [table.attribute_names[int(a)] for a in table.attribute]
+    assert attribute_values == [f"writer={w}, place={p}" for w, p in zip(FRAME["writer"], FRAME["place"], strict=True)]
 
 
-def test_a_star_takes_all_that_is_left(tmp_path: Path) -> None:
+def test_star_takes_all_remaining_columns_as_features(tmp_path: Path) -> None:
     FRAME.drop(columns="text").to_csv(tmp_path / "few.csv", index=False)
-    table = source(tmp_path / "few.csv", features="*", split="part", attribute="writer").build()
+    table = build_source(tmp_path / "few.csv", features="*", split="part", attribute="writer").build()
     assert [column["name"] for column in table.preparation["columns"]] == ["age", "place"]
 
 
-def test_numbers_may_stand_for_names(file: Path) -> None:
-    table = source(file, features="*", categorical="age", split="part").build().check()
+def test_categorical_option_reads_numbers_as_names(file: Path) -> None:
+    table = build_source(file, features="*", categorical="age", split="part").build().check()
     (age,) = (column for column in table.preparation["columns"] if column["name"] == "age")
     assert age["categories"] == sorted({str(FRAME["age"][row]) for row in table.split["train"].tolist()})
     with pytest.raises(InputError, match=r"`categorical='age'` is not one of the features: add it to `feat"):
-        source(file, features="place", categorical="age")
+        build_source(file, features="place", categorical="age")
 
 
-def test_columns_that_nobody_named(tmp_path: Path) -> None:
+def test_unnamed_index_and_split_columns_are_not_features(tmp_path: Path) -> None:
     frame = FRAME.rename(columns={"part": "split"}).drop(columns="text")
     frame.to_csv(tmp_path / "rows.csv")  # with the index
-    table = source(tmp_path / "rows.csv", features="*").build()
+    table = build_source(tmp_path / "rows.csv", features="*").build()
     assert list(table.columns) == ["age", "place", "writer"] and table.lines is not None
     assert "the first column, without a name, is not used (Unnamed: 0)" in table.notes
     assert "the column 'split' is not used: give `split='split'` to use it" in table.notes
     for options in ({"features": ["age", "split"]}, {"features": "*", "categorical": "split"}):
-        assert "split" in source(tmp_path / "rows.csv", **options).build().columns
+        assert "split" in build_source(tmp_path / "rows.csv", **options).build().columns
 
 
 @pytest.mark.parametrize("values", [[[0, i] for i in range(ROWS)], [None if i % 2 else {"a": i} for i in range(ROWS)]])
-def test_a_column_of_lists_or_structs_is_refused(values: list[Any], tmp_path: Path) -> None:
+def test_column_of_lists_or_structs_is_refused(values: list[Any], tmp_path: Path) -> None:
     FRAME.assign(nested=values).to_parquet(tmp_path / "rows.parquet")
     for options in ({"label": "nested", "features": "age"}, {"features": "*"}, {"text": "nested"}, {"path": "nested"}):
         with pytest.raises(InputError, match=r"rows\.parquet: column nested holds lists or mappings"):
-            source(tmp_path / "rows.parquet", **options).build()
+            build_source(tmp_path / "rows.parquet", **options).build()
 
 
-def test_files_named_from_the_folder_above_are_found_by_the_root_that_is_told(tmp_path: Path) -> None:
+def test_image_paths_are_relative_to_the_root_option(tmp_path: Path) -> None:
     folder = tmp_path / "birds"
     folder.mkdir()
     names = [f"birds/{row}.png" for row in range(ROWS)]
@@ -92,11 +92,11 @@ def test_files_named_from_the_folder_above_are_found_by_the_root_that_is_told(tm
         Image.new("RGB", (8, 8), (row, 0, 0)).save(tmp_path / name)
     FRAME.assign(path=names).to_csv(folder / "metadata.csv", index=False)
     with pytest.raises(InputError, match=r"is missing in .* \(name another folder by `root`\)"):
-        source(folder / "metadata.csv", path="path").build()
-    assert len(source(folder / "metadata.csv", path="path", root=str(tmp_path)).build().check().label) == ROWS
+        build_source(folder / "metadata.csv", path="path").build()
+    assert len(build_source(folder / "metadata.csv", path="path", root=str(tmp_path)).build().check().label) == ROWS
 
 
-LOOK_ALIKE = {
+LOOK_ALIKE_SPELLINGS = {
     "composed": "krank-e\u0301",
     "no width": "krank\u200b-é",
     "byte order mark": "\ufeffkrank-é",
@@ -105,38 +105,38 @@ LOOK_ALIKE = {
 WIDE = "\uff54\uff4f\uff57\uff4e"  # town
 
 
-@pytest.mark.parametrize("kind", LOOK_ALIKE)
-def test_names_that_look_alike_are_one(kind: str, tmp_path: Path) -> None:
-    def written(name: str, place: int) -> str:
-        return LOOK_ALIKE[kind] if name == "krank-é" and place % 4 == 1 else name
+@pytest.mark.parametrize("kind", LOOK_ALIKE_SPELLINGS)
+def test_names_that_differ_by_invisible_characters_are_equal(kind: str, tmp_path: Path) -> None:
+    def respell(name: str, place: int) -> str:
+        return LOOK_ALIKE_SPELLINGS[kind] if name == "krank-é" and place % 4 == 1 else name
 
-    moods = [written(("gut", "krank-é")[i % 2], i) for i in range(ROWS)]
+    moods = [respell(("gut", "krank-é")[i % 2], i) for i in range(ROWS)]
     frame = FRAME.assign(mood=moods, place=moods[::-1], writer=moods)
     frame = frame.rename(columns={"mood": "stimmung-e\u0301", "writer": "wer\u200b"})
     frame.to_parquet(tmp_path / "rows.parquet")
     options = {"label": "stimmung-é", "features": ["age", "place"], "attribute": "wer"}
-    table = source(tmp_path / "rows.parquet", **options).build()
+    table = build_source(tmp_path / "rows.parquet", **options).build()
     assert table.label_names == table.attribute_names == ["gut", "krank-é"]
-    assert [one["categories"] for one in table.preparation["columns"][1:]] == [["gut", "krank-é"]]
+    assert [column_info["categories"] for column_info in table.preparation["columns"][1:]] == [["gut", "krank-é"]]
     folder = tmp_path / "folder"
-    for name in ("gut", "krank-é", LOOK_ALIKE[kind]):
+    for name in ("gut", "krank-é", LOOK_ALIKE_SPELLINGS[kind]):
         (folder / name).mkdir(parents=True, exist_ok=True)
         for number in range(4):
             Image.new("RGB", (9, 9)).save(folder / name / f"cafe\u0301 {number}.png")
-    of_folder = ImageFolder(str(folder)).build()
-    assert of_folder.label_names == ["gut", "krank-é"] and len(of_folder.label) == 12
+    folder_table = ImageFolder(str(folder)).build()
+    assert folder_table.label_names == ["gut", "krank-é"] and len(folder_table.label) == 12
 
 
-def test_letters_of_another_width_are_one_category_and_no_label(tmp_path: Path) -> None:
+def test_letters_of_another_width_are_one_category_and_refused_as_labels(tmp_path: Path) -> None:
     frame = FRAME.assign(place=[WIDE if i % 6 == 0 else place for i, place in enumerate(FRAME["place"])])
     frame.to_csv(tmp_path / "rows.csv", index=False)
-    table = source(tmp_path / "rows.csv", features=["place"]).build()
+    table = build_source(tmp_path / "rows.csv", features=["place"]).build()
     assert table.preparation["columns"][0]["categories"] == ["land", "sea", "town"]
     with pytest.raises(InputError, match=rf"'town' .* and '{WIDE}'"):
-        source(tmp_path / "rows.csv", label="place", features=["age"]).build()
+        build_source(tmp_path / "rows.csv", label="place", features=["age"]).build()
 
 
-def test_new_rows_and_their_labels_are_read_alike(tmp_path: Path) -> None:
+def test_names_in_new_rows_and_labels_are_normalized(tmp_path: Path) -> None:
     frame = pd.DataFrame({"größe": ["groß-é", "klein"] * 30, "y": ["é", "a"] * 30})
     data = from_table(frame, label="y", features="gro\u0308ße", folder=tmp_path)
     run = train(data, method="ERM", device="cpu", epochs=3)

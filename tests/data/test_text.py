@@ -21,7 +21,7 @@ from logit_correction.errors import InputError
 TEXTS = ["A good film, good indeed.", "bad", "", "Das Ende war gut; all's well!", "good bad good bad bad"]
 
 
-def test_words_are_counted_as_scikit_learn_counts_them() -> None:
+def test_hash_words_equals_scikit_learn() -> None:
     store = hash_words(TEXTS, num_features=64)
     expected = (
         LengthNormalization.LENGTH
@@ -33,30 +33,30 @@ def test_words_are_counted_as_scikit_learn_counts_them() -> None:
     np.testing.assert_allclose(store.to("cpu").fetch(rows), expected[rows], rtol=1e-5)
 
 
-def test_a_tokenizer_that_was_changed_is_not_taken(tiny_bert: Path, tmp_path: Path) -> None:
+def test_tokenizer_changed_since_training_is_refused(tiny_bert: Path, tmp_path: Path) -> None:
     folder = shutil.copytree(tiny_bert, tmp_path / "model")
     trained = TextReader(tokenizer=str(folder))
     rows = Rows("the texts", range(1), texts=["good film"])
-    found = trained.fit_transform(trained.validate(rows)[0], torch.arange(1), rows.errors).preparation
-    again = TextReader(tokenizer=str(folder))
-    again.load_state(found)
-    again.transform(rows)
+    preparation = trained.fit_transform(trained.validate(rows)[0], torch.arange(1), rows.errors).preparation
+    loaded = TextReader(tokenizer=str(folder))
+    loaded.load_state(preparation)
+    loaded.transform(rows)
     content = (folder / "tokenizer.json").read_text()
     (folder / "tokenizer.json").write_text(
         content.replace("good", "GOOD").replace("bad", "good").replace("GOOD", "bad")
     )
     with pytest.raises(InputError, match=r"another than when the run was trained"):
-        again.transform(rows)
+        loaded.transform(rows)
 
 
-def test_a_tokenizer_that_cannot_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tokenizer_without_its_package_names_the_extra_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(InputError, match=r"pip install .*\[texts\]"):
         load_tokenizer("name")
 
 
-def answered(texts: list[str], folder: Path, **options: str) -> float:
-    """The accuracy of ERM on texts of which every other one is bad."""
+def train_text_accuracy(texts: list[str], folder: Path, **options: str) -> float:
+    """The accuracy of ERM on texts with alternating labels."""
     data = from_table({"t": texts, "y": ["bad", "good"] * (len(texts) // 2)}, label="y", text="t", folder=folder)
     return train(data, method="ERM", device="cpu", epochs=20, **options).report.test.average or 0.0
 
@@ -71,31 +71,33 @@ SCRIPTS = {
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_words_of_any_script_are_counted(script: str, tmp_path: Path) -> None:
+def test_words_of_any_script_are_learned(script: str, tmp_path: Path) -> None:
     alphabet, *words = SCRIPTS[script]
     draw = np.random.default_rng(0)
     texts = []
     for row in range(300):
-        some = "".join(draw.choice(list(alphabet), 9))
-        texts.append(f"{some[:4]}{words[row % 2]}{some[4:]}" if script != "Hindi" else f"{some} {words[row % 2]}")
+        filler = "".join(draw.choice(list(alphabet), 9))
+        texts.append(f"{filler[:4]}{words[row % 2]}{filler[4:]}" if script != "Hindi" else f"{filler} {words[row % 2]}")
     texts = [" ".join(text) for text in texts] if script == "single letters" else texts
-    assert answered(texts, tmp_path) > 0.9
+    assert train_text_accuracy(texts, tmp_path) > 0.9
 
 
-def test_what_all_texts_share_does_not_drown_the_rest(tmp_path: Path) -> None:
+def test_words_shared_by_all_texts_do_not_hide_the_others(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
-    usual, boilerplate = ([f"{kind}{number}" for number in range(n)] for kind, n in (("usual", 40), ("notice", 400)))
-    texts = [" ".join([*draw.choice(usual, 4), ("awful", "lovely")[row % 2]]) for row in range(600)]
-    framed = [f"{' '.join(draw.choice(boilerplate, 800))} {text}" for text in texts]
-    assert answered(texts, tmp_path) > 0.9 and answered(framed, tmp_path) > 0.85
+    common_words, boilerplate = (
+        [f"{kind}{number}" for number in range(n)] for kind, n in (("usual", 40), ("notice", 400))
+    )
+    texts = [" ".join([*draw.choice(common_words, 4), ("awful", "lovely")[row % 2]]) for row in range(600)]
+    texts_with_boilerplate = [f"{' '.join(draw.choice(boilerplate, 800))} {text}" for text in texts]
+    assert train_text_accuracy(texts, tmp_path) > 0.9 and train_text_accuracy(texts_with_boilerplate, tmp_path) > 0.85
 
 
-def test_new_texts_are_read_as_those_of_training(tmp_path: Path) -> None:
+def test_new_texts_get_the_word_weights_of_training(tmp_path: Path) -> None:
     texts = [f"the notice {('awful', 'lovely')[row % 2]} word{row}" for row in range(60)]
     data = from_table({"t": texts, "y": ["bad", "good"] * 30}, label="y", text="t", folder=tmp_path)
     train(data, tmp_path / "run", method="ERM", device="cpu", epochs=20)
-    again = load(tmp_path / "run")
-    probability = again.predict_proba(["the notice lovely", "lovely", "the notice awful"])
+    run = load(tmp_path / "run")
+    probability = run.predict_proba(["the notice lovely", "lovely", "the notice awful"])
     assert probability.argmax(1).tolist() == [1, 1, 0]
     assert abs(probability[0] - probability[1]).max() < 0.05  # what all texts have counts next to nothing
     report = json.loads((tmp_path / "run" / "report.json").read_text())
@@ -105,7 +107,7 @@ def test_new_texts_are_read_as_those_of_training(tmp_path: Path) -> None:
         load(tmp_path / "run").predict(["lovely"])
 
 
-def test_texts_of_hardly_any_word_are_told(tmp_path: Path) -> None:
+def test_texts_with_hardly_any_words_are_noted(tmp_path: Path) -> None:
     texts = ["?!" if row % 3 else f"a few words {row}" for row in range(60)]
     data = from_table({"t": texts, "y": ["bad", "good"] * 30}, label="y", text="t", folder=tmp_path)
     assert any("40 of 60 texts" in note for note in Table(**data.options).build().notes)

@@ -21,7 +21,7 @@ SPLITS = ("train", "valid", "test")
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Forty rows in no order of the label, of which number 7 is bad in every form."""
+    """Forty rows in no order of the label, where number 7 is bad in every column."""
     frame = pd.DataFrame(
         {
             "text": [f"  text {i}" for i in range(ROWS)],
@@ -41,41 +41,43 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("kind", "split_column"), [("text", None), ("path", "part"), ("features", None)])
-def test_tables(kind: str, split_column: str | None, file: Path) -> None:
+def test_view_inputs_hold_the_rows_of_a_split(kind: str, split_column: str | None, file: Path) -> None:
     options = {"text": "text", "path": "image", "features": ["age", "place"]}
     shared = {"split": split_column, "attribute": "writer", "on_bad_rows": "skip", "seed": 3}
     source = Table(str(file), "mood", **{kind: options[kind], **shared})  # type: ignore[arg-type]
     table = source.build().check()
     seen_rows = []
     for split in SPLITS:
-        seen = table.view_inputs(split)
+        view_inputs = table.view_inputs(split)
         rows = table.split[split].tolist()
-        some = torch.tensor([seen.num_rows - 1, 0])
-        assert torch.equal(seen.inputs(some), table.inputs.fetch(table.split[split][some]))
-        assert seen.position is not None and seen.position.tolist() == rows
+        ends = torch.tensor([view_inputs.num_rows - 1, 0])
+        assert torch.equal(view_inputs.inputs(ends), table.inputs.fetch(table.split[split][ends]))
+        assert view_inputs.position is not None and view_inputs.position.tolist() == rows
         seen_rows += rows
         assert BAD not in rows
-        assert (seen.texts is not None) == (kind == "text")
-        assert (seen.files is not None) == (kind == "path")
-        assert set(seen.columns) == ({"age", "place"} if kind == "features" else set())
-        if seen.texts is not None:
-            assert list(seen.texts) == [f"text {i}" for i in rows]
-        if seen.files is not None:
-            assert list(seen.files) == [file.parent / f"{i}.png" for i in rows]
-            assert seen.images(torch.arange(len(rows)))[:, 0, 0, 0].tolist() == rows
-        if seen.columns:
-            assert seen.columns["age"].dtype == np.float64 and seen.columns["age"].tolist() == [20.0 + i for i in rows]
-            assert seen.columns["place"].tolist() == [("town", "sea")[i % 3 == 0] for i in rows]
+        assert (view_inputs.texts is not None) == (kind == "text")
+        assert (view_inputs.files is not None) == (kind == "path")
+        assert set(view_inputs.columns) == ({"age", "place"} if kind == "features" else set())
+        if view_inputs.texts is not None:
+            assert list(view_inputs.texts) == [f"text {i}" for i in rows]
+        if view_inputs.files is not None:
+            assert list(view_inputs.files) == [file.parent / f"{i}.png" for i in rows]
+            assert view_inputs.images(torch.arange(len(rows)))[:, 0, 0, 0].tolist() == rows
+        if view_inputs.columns:
+            assert view_inputs.columns["age"].dtype == np.float64 and view_inputs.columns["age"].tolist() == [
+                20.0 + i for i in rows
+            ]
+            assert view_inputs.columns["place"].tolist() == [("town", "sea")[i % 3 == 0] for i in rows]
     assert sorted(seen_rows) == [i for i in range(ROWS) if i != BAD]
 
 
-def test_an_attribute_that_is_also_a_feature_is_not_looked_at(file: Path) -> None:
+def test_view_inputs_leave_out_the_attribute_column(file: Path) -> None:
     table = Table(str(file), "mood", features=["age", "writer"], attribute="writer", on_bad_rows="skip").build()
     assert list(table.view_inputs("train").columns) == ["age"]
     assert table.inputs.input_shape == (3,)
 
 
-def test_no_label_and_no_attribute_can_be_reached() -> None:
+def test_view_inputs_reach_no_label_and_no_attribute() -> None:
     """Everything that hangs on the inputs, closures and arguments too, is followed."""
     values = torch.randn(12, 2)
     label = torch.arange(12) % 2
@@ -84,17 +86,19 @@ def test_no_label_and_no_attribute_can_be_reached() -> None:
     table = DataTable(
         ArrayStore(values), label, attribute, split, ["x", "y"], ["a", "b", "c"], columns={"0": values.numpy()[:, 0]}
     )
-    reached: list[object] = [table.view_inputs("train")]
-    met: set[int] = set()
-    while reached:
-        thing = reached.pop()
-        if id(thing) in met:
+    pending: list[object] = [table.view_inputs("train")]
+    visited: set[int] = set()
+    while pending:
+        value = pending.pop()
+        if id(value) in visited:
             continue
-        met.add(id(thing))
-        cells = [cell.cell_contents for cell in getattr(thing, "__closure__", None) or ()]
-        own = list(vars(thing).values()) if hasattr(thing, "__dict__") and not isinstance(thing, type) else []
-        inside = thing.values() if isinstance(thing, dict) else thing if isinstance(thing, tuple | list) else []
-        given = [getattr(thing, name, None) for name in ("__self__", "func", "args", "keywords")]
-        reached += [*cells, *own, *inside, *given]
-    assert id(values) in met
-    assert not {id(table), id(label), id(attribute)} & met
+        visited.add(id(value))
+        cells = [cell.cell_contents for cell in getattr(value, "__closure__", None) or ()]
+        instance_values = (
+            list(vars(value).values()) if hasattr(value, "__dict__") and not isinstance(value, type) else []
+        )
+        inside = value.values() if isinstance(value, dict) else value if isinstance(value, tuple | list) else []
+        call_values = [getattr(value, name, None) for name in ("__self__", "func", "args", "keywords")]
+        pending += [*cells, *instance_values, *inside, *call_values]
+    assert id(values) in visited
+    assert not {id(table), id(label), id(attribute)} & visited

@@ -25,10 +25,10 @@ def build_predictions(rows: int = 6, dtype: Any = np.float32, **changes: Any) ->
 
 def assert_equal_predictions(first: Predictions, second: Predictions) -> None:
     for name in ("index", "label", "logits", "attribute", "membership"):
-        left = getattr(first, name)
-        right = getattr(second, name)
-        np.testing.assert_array_equal(left, right)
-        assert left is None or left.dtype == right.dtype
+        first_value = getattr(first, name)
+        second_value = getattr(second, name)
+        np.testing.assert_array_equal(first_value, second_value)
+        assert first_value is None or first_value.dtype == second_value.dtype
     for name in ("label_names", "attribute_names", "split", "groups"):
         assert getattr(first, name) == getattr(second, name)
 

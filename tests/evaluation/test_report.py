@@ -165,15 +165,23 @@ def compute_confident_share(y_true: np.ndarray, probability: np.ndarray) -> floa
 
 
 REFERENCE_METRICS = {
-    "recall": lambda own, said, _: recall_score(own, said),
-    "precision": lambda own, said, _: precision_score(own, said, zero_division=np.nan),
-    "specificity": lambda own, said, _: recall_score(~own, ~said),
-    "f1": lambda own, said, _: f1_score(own, said),
-    "auroc": lambda own, _, probability: roc_auc_score(own, probability),
-    "sklearn.metrics.matthews_corrcoef": lambda own, said, _: matthews_corrcoef(own, said),
-    "sklearn.metrics.average_precision_score": lambda own, _, probability: average_precision_score(own, probability),
-    "sklearn.metrics.log_loss": lambda own, _, probability: log_loss(own, probability, labels=[False, True]),
-    compute_confident_share: lambda own, _, probability: (probability[own] > 0.6).mean(),
+    "recall": lambda has_label, predicted_label, _: recall_score(has_label, predicted_label),
+    "precision": lambda has_label, predicted_label, _: precision_score(
+        has_label, predicted_label, zero_division=np.nan
+    ),
+    "specificity": lambda has_label, predicted_label, _: recall_score(~has_label, ~predicted_label),
+    "f1": lambda has_label, predicted_label, _: f1_score(has_label, predicted_label),
+    "auroc": lambda has_label, _, probability: roc_auc_score(has_label, probability),
+    "sklearn.metrics.matthews_corrcoef": lambda has_label, predicted_label, _: matthews_corrcoef(
+        has_label, predicted_label
+    ),
+    "sklearn.metrics.average_precision_score": lambda has_label, _, probability: average_precision_score(
+        has_label, probability
+    ),
+    "sklearn.metrics.log_loss": lambda has_label, _, probability: log_loss(
+        has_label, probability, labels=[False, True]
+    ),
+    compute_confident_share: lambda has_label, _, probability: (probability[has_label] > 0.6).mean(),
 }
 
 

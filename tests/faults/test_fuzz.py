@@ -1,4 +1,4 @@
-"""Whatever is given, the answer is a result or one message that an ``InputError`` carries: no other error, no hang."""
+"""Any input gives a result or one ``InputError``: no other error, no endless wait."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MEMORY = 8 * 2**30
 
 
 @pytest.fixture(autouse=True, scope="module")
-def bounded() -> Iterator[None]:
+def limit_memory() -> Iterator[None]:
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, before[1]))
     yield
@@ -37,27 +37,31 @@ texts = st.one_of(
 )
 numbers = st.one_of(st.integers(-(2**70), 2**70), st.floats(), st.booleans(), st.none())
 scalars = st.one_of(texts, numbers)
-anything = st.recursive(
+any_value = st.recursive(
     scalars, lambda part: st.lists(part, max_size=4) | st.dictionaries(texts, part, max_size=4), max_leaves=12
 )
 
 PARTS = {
-    "data": st.one_of(st.just("Digits"), st.fixed_dictionaries({"name": st.just("Digits"), "seed": scalars}), anything),
+    "data": st.one_of(
+        st.just("Digits"), st.fixed_dictionaries({"name": st.just("Digits"), "seed": scalars}), any_value
+    ),
     "method": st.one_of(
         st.just("LC"),
-        st.fixed_dictionaries({"name": st.just("LC"), "attributes": anything, "strength": scalars}),
-        anything,
+        st.fixed_dictionaries({"name": st.just("LC"), "attributes": any_value, "strength": scalars}),
+        any_value,
     ),
-    "network": st.one_of(st.fixed_dictionaries({"name": st.just("MLP"), "hidden": anything}), anything),
+    "network": st.one_of(st.fixed_dictionaries({"name": st.just("MLP"), "hidden": any_value}), any_value),
     "preset": scalars,
-    "epochs": anything,
-    "batch_size": anything,
-    "threads": anything,
+    "epochs": any_value,
+    "batch_size": any_value,
+    "threads": any_value,
 }
 
 
 @given(content=st.fixed_dictionaries({}, optional=PARTS), broken=st.text(alphabet=string.printable, max_size=3))
-def test_configs(content: dict[str, Any], broken: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_any_config_is_accepted_or_refused_with_one_message(
+    content: dict[str, Any], broken: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     file = tmp_path_factory.getbasetemp() / "fuzz.yaml"
     content = {"data": "Digits", "method": "LC"} | content
     file.write_text(yaml.safe_dump(content, allow_unicode=True) + broken, encoding="utf-8", errors="ignore")
@@ -71,7 +75,7 @@ WORDS += ["--resume", "--preset", "paper", "--shortcut", "colour", "--seeds", "-
 
 
 @given(words=st.lists(st.one_of(st.sampled_from(WORDS), texts), max_size=9))
-def test_command_lines(words: list[str]) -> None:
+def test_any_command_line_is_accepted_or_refused_with_one_message(words: list[str]) -> None:
     with contextlib.suppress(InputError), contextlib.redirect_stderr(io.StringIO()):
         given_words = [word for word in words if word not in ("-h", "--help")]
         parse_arguments("train", train_command, ["--data", "Digits", "--method", "ERM", "--out", "x", *given_words])

@@ -1,4 +1,4 @@
-"""Files that the program reads, spoiled in every way: what is read is the same, or an ``InputError`` names it."""
+"""Damaged files are read as before, or an ``InputError`` names them."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ROWS = pd.DataFrame({"label": ["a", "b"] * 40, "x": np.arange(80) / 7, "y": np.a
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def intact_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run, an audit and a table."""
     folder = tmp_path_factory.mktemp("made")
     ROWS.to_csv(folder / "rows.csv", index=False)
@@ -62,11 +62,17 @@ KINDS: dict[str, Callable[[Path], Any]] = {
     "rows.parquet": lambda folder: read_frame(folder / "rows.parquet"),
 }
 
-#: Those of which one changed bit is seen.
-SEALED = ("run/report.json", "run/metrics.csv", "run/predictions.parquet", "audit/audit.json", "audit/rows.parquet")
+#: Files with checksums, which show one changed bit.
+CHECKSUMMED = (
+    "run/report.json",
+    "run/metrics.csv",
+    "run/predictions.parquet",
+    "audit/audit.json",
+    "audit/rows.parquet",
+)
 
 
-class Mischief:
+class FileMakerOnUnpickle:
     """Makes a file when it is unpickled."""
 
     def __init__(self, target: Path) -> None:
@@ -82,9 +88,9 @@ def write_to_bytes(write: Callable[[BytesIO], object]) -> bytes:
     return stream.getvalue()
 
 
-def list_contents(ran: Path) -> dict[str, bytes]:
+def list_contents(code_marker: Path) -> dict[str, bytes]:
     """Files of other kinds, some made in bad faith; what they would run makes a file."""
-    bad = Mischief(ran)
+    bad = FileMakerOnUnpickle(code_marker)
     laughs = "a0: &a0 [x, x]\n"
     laughs += "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 30))
     packed = BytesIO()
@@ -98,7 +104,7 @@ def list_contents(ran: Path) -> dict[str, bytes]:
         "null": b"null",
         "nested": b"[" * 100_000,
         "deep": b'{"a":' * 50_000 + b"1" + b"}" * 50_000,
-        "objects of YAML": f"a: !!python/object/apply:open ['{ran}', w]\n".encode(),
+        "objects of YAML": f"a: !!python/object/apply:open ['{code_marker}', w]\n".encode(),
         "bomb of YAML": f"{laughs}data: *a29\nepochs: *a29\n".encode(),
         "pickle": pickle.dumps(bad),
         "pickle of torch": write_to_bytes(lambda file: torch.save({"a": bad}, file)),
@@ -110,26 +116,28 @@ def list_contents(ran: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_spoiled(name: str, made: Path, tmp_path: Path, times: Callable[[int, int], int]) -> None:
-    folder = shutil.copytree(made, tmp_path / "made")
-    ran = tmp_path / "ran"
+def test_damaged_file_is_read_as_before_or_refused(
+    name: str, intact_folder: Path, tmp_path: Path, times: Callable[[int, int], int]
+) -> None:
+    folder = shutil.copytree(intact_folder, tmp_path / "made")
+    code_marker = tmp_path / "ran"
     file = folder / name
     draw = random.Random(name)
     intact = file.read_bytes()
     refused = 0
 
-    def reads(what: str) -> bool:
+    def is_read(damage: str) -> bool:
         try:
             KINDS[name](folder)
         except InputError as error:
-            assert 0 < len(str(error)) < 5000, what
+            assert 0 < len(str(error)) < 5000, damage
             return False
         return True
 
-    for what, content in list_contents(ran).items():
+    for damage, content in list_contents(code_marker).items():
         file.write_bytes(content)
-        refused += not reads(what)
-        assert not ran.exists() and not list(tmp_path.rglob("escaped")), what
+        refused += not is_read(damage)
+        assert not code_marker.exists() and not list(tmp_path.rglob("escaped")), damage
     for _ in range(times(6, 300)):
         damaged = bytearray(intact)
         if draw.random() < 0.3:
@@ -137,14 +145,14 @@ def test_spoiled(name: str, made: Path, tmp_path: Path, times: Callable[[int, in
         else:
             damaged[draw.randrange(len(damaged))] ^= 1 << draw.randrange(8)
         file.write_bytes(bytes(damaged))
-        assert not (reads("damaged") and name in SEALED)
+        assert not (is_read("damaged") and name in CHECKSUMMED)
     for lay in (file.mkdir, lambda: file.symlink_to("nowhere"), lambda: os.mkfifo(file)):
         file.unlink()
         lay()
-        reads("no file")
+        is_read("no file")
         if file.is_dir():
             file.rmdir()
             file.touch()
     file.unlink()
     file.write_bytes(intact)
-    assert reads("as it was") and (refused > 10 or name == "rows.csv")
+    assert is_read("as it was") and (refused > 10 or name == "rows.csv")

@@ -1,4 +1,4 @@
-"""Rows as people have them: trained on, and answered each, or refused by a message that says what is wrong where."""
+"""Data as users have them are trained on and predicted, or refused by a message that names the error."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from PIL import Image
 
 from logit_correction import InputError, audit, from_table, train
 
-Case = dict[str, Any]
+DataCase = dict[str, Any]
 CommandRunner = Callable[..., Any]
 
 later = ("ignore::DeprecationWarning", "ignore::PendingDeprecationWarning", "ignore::ResourceWarning")
@@ -34,9 +34,9 @@ pytestmark = pytest.mark.filterwarnings("error", *later, chance, "always::logit_
 
 
 @st.composite
-def draw_case(draw: st.DrawFn, kinds: Sequence[Any], odd: Mapping[str, Sequence[Any]]) -> Case:
+def draw_case(draw: st.DrawFn, kinds: Sequence[Any], odd: Mapping[str, Sequence[Any]]) -> DataCase:
     """A case of one or two kinds of values, as usual (the first values of ``odd``) in all but at most two things."""
-    case: Case = {name: values[0] for name, values in odd.items()}
+    case: DataCase = {name: values[0] for name, values in odd.items()}
     case["kinds"] = draw(st.lists(st.sampled_from(kinds), min_size=1, max_size=2))
     case |= {"seed": draw(st.integers(0, 999)), "on_bad_rows": draw(st.sampled_from(["error", "skip"]))}
     for name in draw(st.lists(st.sampled_from([*odd]), max_size=2)):
@@ -45,7 +45,7 @@ def draw_case(draw: st.DrawFn, kinds: Sequence[Any], odd: Mapping[str, Sequence[
 
 
 def run_on_cases(share: float, kinds: Sequence[Any], **odd: Sequence[Any]) -> Callable[[Any], Any]:
-    """Run a test on its share of all cases: of 2,000, or as many as ``FUZZ`` in the environment says."""
+    """Run a test on its share of all cases: of 2,000, or of the number in the environment variable ``FUZZ``."""
     number = max(1, round(share * int(os.environ.get("FUZZ", "2000"))))
     return lambda test: settings(max_examples=number)(given(case=draw_case(kinds, odd))(test))
 
@@ -57,7 +57,7 @@ def empty_folder(folder: Path) -> Path:
 
 
 def get_reference_name(label: Any) -> str | None:
-    """What another reader than ours calls a label, None where there is none."""
+    """The name of a label by an independent implementation, None for a missing one."""
     if np.ndim(label) == 0 and pd.isna(label):
         return None
     text = str(int(label) if isinstance(label, float | np.floating) and label.is_integer() else label)
@@ -72,12 +72,12 @@ def check_message(message: str, names: Sequence[Any]) -> None:
     assert len(message) < 5000, message
 
 
-def check_counts(told: Mapping[str, Any], warned: str, labels: Sequence[Any]) -> bool:
+def check_counts(data_summary: Mapping[str, Any], warnings: str, labels: Sequence[Any]) -> bool:
     """Fail unless rows and labels of a report are those that were given; return whether rows were left out."""
-    found = re.search(r"([\d,]+) rows? (?:is|are) bad and left out", warned)
-    bad = int(found[1].replace(",", "")) if found else 0
-    assert sum(told["rows"].values()) + bad == len(labels), warned
-    assert bad or {*map(get_reference_name, labels)} == {*told["label_names"]}
+    match = re.search(r"([\d,]+) rows? (?:is|are) bad and left out", warnings)
+    bad = int(match[1].replace(",", "")) if match else 0
+    assert sum(data_summary["rows"].values()) + bad == len(labels), warnings
+    assert bad or {*map(get_reference_name, labels)} == {*data_summary["label_names"]}
     return bad > 0
 
 
@@ -92,70 +92,76 @@ def reorder(rows: Any, order: Sequence[int]) -> Any:
 
 def check_files(
     run_command: CommandRunner,
-    case: Case,
+    case: DataCase,
     place: Path,
-    options: Case,
+    options: DataCase,
     labels: Any,
     names: list[Any],
     write: Any,
     data: Any = None,
 ) -> None:
-    """Check the commands: they read and answer all rows, in whatever order ``write`` puts them, and count right."""
+    """Check the commands: they read and answer all rows, in any order of ``write``, and count right."""
     run = place / "run"
     out = place / "answers.csv"
     in_order = range(len(labels))
     files = write(in_order)
     words = [data or files[0], *(f"--data.{name}={value}" for name, value in options.items())]
-    once = ["--method", case["method"], "--epochs", 1, "--threads", 1, "--device", "cpu", "--out", run]
+    training_options = ["--method", case["method"], "--epochs", 1, "--threads", 1, "--device", "cpu", "--out", run]
 
-    def call(*words: object) -> Any:
+    def run_and_check(*words: object) -> Any:
         answer = run_command(*words)
         assert answer.status in (0, 2), answer
         check_message(answer.err.partition("error: ")[2], names) if answer.status else None
         return answer
 
-    def answers(files: Sequence[Path]) -> tuple[list[str], np.ndarray]:
-        assert call("predict", run, *files, "--out", out).status == 0 or bad
+    def predict_files(files: Sequence[Path]) -> tuple[list[str], np.ndarray]:
+        assert run_and_check("predict", run, *files, "--out", out).status == 0 or bad
         if not out.exists():
             return [], np.zeros(0)
-        told = pd.read_csv(out, dtype=str, keep_default_na=False)
-        found = told.iloc[:, 1].str.replace(r"^'(?=[=+\-@\t\r])", "", regex=True)  # the quote makes it no formula
-        return found.tolist(), told.iloc[:, 2:].replace("", "nan").to_numpy(np.float64)
+        answer_table = pd.read_csv(out, dtype=str, keep_default_na=False)
+        labels_read = answer_table.iloc[:, 1].str.replace(
+            r"^'(?=[=+\-@\t\r])", "", regex=True
+        )  # the quote makes it no formula
+        return labels_read.tolist(), answer_table.iloc[:, 2:].replace("", "nan").to_numpy(np.float64)
 
-    shown = call("preview", "--data", *words)
-    trained = call("train", "--data", *words, *once)
+    previewed = run_and_check("preview", "--data", *words)
+    trained = run_and_check("train", "--data", *words, *training_options)
     if trained.status:
         assert not run.exists()
         return
-    assert shown.status == 0, shown.err
+    assert previewed.status == 0, previewed.err
     assert not re.search("<u>|<script>x", (run / "report.html").read_text("utf-8"))
-    bad = check_counts(json.loads((run / "report.json").read_text("utf-8"))["data"], shown.err, labels)
-    found, chances = answers(files)
-    if found or not bad:
-        assert len(found) == len(labels) and (bad or all(found))
+    bad = check_counts(json.loads((run / "report.json").read_text("utf-8"))["data"], previewed.err, labels)
+    predicted, chances = predict_files(files)
+    if predicted or not bad:
+        assert len(predicted) == len(labels) and (bad or all(predicted))
         order = Random(0).sample(in_order, len(labels))
-        assert np.allclose(answers(write(order))[1], chances[order], atol=1e-4, equal_nan=True)
+        assert np.allclose(predict_files(write(order))[1], chances[order], atol=1e-4, equal_nan=True)
     if not (bad or data):
-        right = [answer == get_reference_name(label) for answer, label in zip(found, labels, strict=True)]
-        judged = json.loads(call("evaluate", run, "--on", files[0], "--json").out)
-        assert judged["average"] == pytest.approx(np.mean(right))
+        right = [answer == get_reference_name(label) for answer, label in zip(predicted, labels, strict=True)]
+        metrics = json.loads(run_and_check("evaluate", run, "--on", files[0], "--json").out)
+        assert metrics["average"] == pytest.approx(np.mean(right))
 
 
-def check_python(case: Case, rows: Any, labels: Any, names: list[Any], table: Case | None = None) -> None:
+def check_python(case: DataCase, rows: Any, labels: Any, names: list[Any], table: DataCase | None = None) -> None:
     """Check the same of a run that Python trains: of a table with these options, or of rows and labels."""
-    once = {"method": case["method"], "epochs": 1, "threads": 1, "device": "cpu", "page": False}
+    training_options = {"method": case["method"], "epochs": 1, "threads": 1, "device": "cpu", "page": False}
     trained = bad = False
     try:
-        run = train(rows, label=labels, **once) if table is None else train(from_table(rows, **table), **once)
+        run = (
+            train(rows, label=labels, **training_options)
+            if table is None
+            else train(from_table(rows, **table), **training_options)
+        )
         trained = True
         bad = check_counts(run.report.to_dict()["data"], " ".join(run.report.warnings), labels)
-        found = run.predict(rows)
+        predicted = run.predict(rows)
     except InputError as error:
         assert bad or not trained, error
         check_message(str(error), names)
         return
     order = Random(0).sample(range(len(labels)), len(labels))
-    assert len(found) == len(labels) and {*map(get_reference_name, found.tolist())} <= {
+    assert len(predicted) == len(labels) and {*map(get_reference_name, predicted.tolist())} <= {
         *map(get_reference_name, labels)
     }
     assert np.allclose(run.predict_proba(reorder(rows, order)), run.predict_proba(rows)[order], atol=1e-4)
@@ -229,7 +235,7 @@ TABLE = {"name": ["a", *NAMES], "label": ["y", *NAMES], "option": OPTIONS, "rare
 COMMON = {"rows": [30, 1, 2, 3, 6, 12, 41, 120], "method": ["ERM", "LC"]}
 
 
-def make_frame(case: Case, labels: Sequence[Any], of: Any = object) -> tuple[pd.DataFrame, Case]:
+def make_frame(case: DataCase, labels: Sequence[Any], of: Any = object) -> tuple[pd.DataFrame, DataCase]:
     """Return the table of a case, its columns in any order, and its options."""
     rng = Random(case["seed"])
     rows = case["rows"]
@@ -244,17 +250,19 @@ def make_frame(case: Case, labels: Sequence[Any], of: Any = object) -> tuple[pd.
     return pd.DataFrame({name: columns[name] for name in rng.sample([*columns], len(columns))}), options
 
 
-WRITTEN = {"plainly": bytes, "without end": bytes.rstrip, "blank lines": lambda text: text.replace(b"\n", b"\n\n"),
+FILE_FORMS = {"plainly": bytes, "without end": bytes.rstrip, "blank lines": lambda text: text.replace(b"\n", b"\n\n"),
            "mark": lambda text: b"\xef\xbb\xbf" + text, "DOS": lambda text: text.replace(b"\n", b"\r\n")}  # fmt: skip
-DAMAGED = {"zero": lambda text: text[:9] + b"\0" + text[9:], "long row": lambda text: text + b"1,2,3,4,5,6\n",
+DAMAGED_FORMS = {"zero": lambda text: text[:9] + b"\0" + text[9:], "long row": lambda text: text + b"1,2,3,4,5,6\n",
            "quote": lambda text: text + b'"', "comment": lambda text: b"# mine\n" + text, "nothing": lambda text: b"",
            "utf-16": lambda text: text.decode().encode("utf-16"), "latin": lambda text: b"\xe4" + text,
            "header again": lambda text: text + text.replace(b" ", b""), "joined": lambda text: text.rstrip() + text,
            "quotes": lambda text: text[:40] + b'"' + text[40:-9] + b'"' + text[-9:]}  # fmt: skip
 
 
-@run_on_cases(0.28, CELLS, **TABLE, **COMMON, labels=LABELS, sep=",;\t|", written=[*WRITTEN, *DAMAGED], quoting=[0, 1])
-def test_csv(case: Case, run_command: CommandRunner, tmp_path: Path) -> None:
+@run_on_cases(
+    0.28, CELLS, **TABLE, **COMMON, labels=LABELS, sep=",;\t|", written=[*FILE_FORMS, *DAMAGED_FORMS], quoting=[0, 1]
+)
+def test_any_csv_is_trained_on_or_refused(case: DataCase, run_command: CommandRunner, tmp_path: Path) -> None:
     place = empty_folder(tmp_path)
     frame, options = make_frame(case, case["labels"])
     file = place / "rows.csv"
@@ -263,10 +271,10 @@ def test_csv(case: Case, run_command: CommandRunner, tmp_path: Path) -> None:
     def write(order: Sequence[int]) -> list[Path]:
         layout = {"index": False, "sep": case["sep"], "quoting": case["quoting"], "lineterminator": "\n"}
         text = reorder(frame, order).to_csv(**layout).encode()
-        file.write_bytes({**WRITTEN, **DAMAGED}[case["written"]](text))
+        file.write_bytes({**FILE_FORMS, **DAMAGED_FORMS}[case["written"]](text))
         return [file]
 
-    if case["written"] in WRITTEN:
+    if case["written"] in FILE_FORMS:
         check_files(run_command, case, place, options, frame[case["label"]].tolist(), names, write)
     else:
         answer = run_command("preview", "--data", *write(range(len(frame))), f"--data.label={case['label']}")
@@ -275,12 +283,12 @@ def test_csv(case: Case, run_command: CommandRunner, tmp_path: Path) -> None:
 
 
 @run_on_cases(0.12, FRAME, **TABLE, **COMMON, labels=FRAME, compression=["snappy", "zstd", "gzip"])
-def test_parquet(case: Case, run_command: CommandRunner, tmp_path: Path) -> None:
+def test_any_parquet_is_trained_on_or_refused(case: DataCase, run_command: CommandRunner, tmp_path: Path) -> None:
     place = empty_folder(tmp_path)
     frame, options = make_frame(case, *case["labels"])
 
     def write(order: Sequence[int]) -> list[Path]:
-        with contextlib.suppress(Exception):  # what cannot be written is no file, and told as missing
+        with contextlib.suppress(Exception):  # a frame that cannot be written gives a missing file
             reorder(frame, order).to_parquet(place / "rows.parquet", compression=case["compression"])
         return [place / "rows.parquet"]
 
@@ -295,7 +303,7 @@ WAYS = ["frame", "list", "records", "numbered", "labels apart", "list of labels"
 
 
 @run_on_cases(0.25, FRAME, **TABLE, **COMMON, labels=FRAME, index=INDEX, way=WAYS)
-def test_frames(case: Case) -> None:
+def test_any_frame_is_trained_on_or_refused(case: DataCase) -> None:
     way = case["way"]
     rows, options = make_frame(case, *case["labels"])
     labels = rows[case["label"]]
@@ -318,7 +326,7 @@ GAPS = ["film", "", " \n", None]
 
 
 @run_on_cases(0.1, WORDS, **COMMON, labels=LABELS, length=LENGTHS, before=BEFORE, first=GAPS)
-def test_texts(case: Case) -> None:
+def test_any_texts_are_trained_on_or_refused(case: DataCase) -> None:
     rng = Random(case["seed"])
     words = [word for values, _ in case["kinds"] for word in values]
     texts = [case["before"] + " ".join(rng.choices(words, k=case["length"])) for _ in range(case["rows"])]
@@ -351,7 +359,7 @@ PLACES = ["{label}", "{split}/{label}", "{label}/deep"]
 
 @run_on_cases(0.14, MODES, labels=FOLDERS, each=[8, 1, 2, 3, 20], file=FILES, broken=[*BROKEN], all=[False, True],
        end=ENDS, side=[9, 1, 50, 70], layout=PLACES, table=[False, True], method=["ERM", "LC"])  # fmt: skip
-def test_folders(case: Case, run_command: CommandRunner, tmp_path: Path) -> None:
+def test_any_image_folder_is_trained_on_or_refused(case: DataCase, run_command: CommandRunner, tmp_path: Path) -> None:
     place = empty_folder(tmp_path)
     pixels = np.random.default_rng(case["seed"])
     files = list[Path]()
@@ -363,7 +371,7 @@ def test_folders(case: Case, run_command: CommandRunner, tmp_path: Path) -> None
         image = Image.fromarray(pixels.integers(0, 256, (case["side"], 8 + number % 2, 3), np.uint8))
         try:
             image.convert(case["kinds"][number % len(case["kinds"])]).save(files[-1])
-        except (OSError, KeyError, ValueError):  # the format has no such pixels
+        except (OSError, KeyError, ValueError):  # the format does not support these pixels
             image.save(files[-1])
         BROKEN[case["broken"]](files[-1]) if case["all"] or number < 2 else None
     data = place / "photos"
@@ -402,7 +410,7 @@ SCALES = [1, 0, 9, 1e9]
 
 
 @run_on_cases(0.09, SHAPES, **COMMON, type=TYPES, first=FIRST, scale=SCALES, labels=VALUES, way=["array", "list"])
-def test_arrays(case: Case) -> None:
+def test_any_arrays_are_trained_on_or_refused(case: DataCase) -> None:
     values = np.random.default_rng(case["seed"]).random((case["rows"], *case["kinds"][0])) * case["scale"]
     values.flat[:1] = case["first"]
     with np.errstate(all="ignore"):
@@ -413,10 +421,10 @@ def test_arrays(case: Case) -> None:
 
 
 @run_on_cases(0.02, FRAME, **TABLE, **COMMON, labels=LABELS)
-def test_audits(case: Case) -> None:
+def test_any_table_is_audited_or_refused(case: DataCase) -> None:
     frame, options = make_frame(case, case["labels"])
     try:
-        found = audit(from_table(frame, **options), epochs=1, threads=1, device="cpu")
-        assert not re.search("<u>|<script>x", (found.path / "report.html").read_text("utf-8"))
+        table_audit = audit(from_table(frame, **options), epochs=1, threads=1, device="cpu")
+        assert not re.search("<u>|<script>x", (table_audit.path / "report.html").read_text("utf-8"))
     except InputError as error:
         check_message(str(error), ["the table", *map(repr, frame)])

@@ -27,7 +27,7 @@ EXAMPLES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_an_example_runs(
+def test_example_runs(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip(EXAMPLES[name])
@@ -37,19 +37,19 @@ def test_an_example_runs(
         figures = importlib.import_module(name).main(epochs=1, seed=0)
     assert set(figures) == {"group_balanced", "worst_group"}
     assert 0 <= figures["worst_group"] <= figures["group_balanced"] <= 1
-    assert re.search("alone predicts?", capsys.readouterr().out)  # what was found of a shortcut
+    assert re.search("alone predicts?", capsys.readouterr().out)  # the finding on a shortcut
 
 
 @pytest.mark.slow
-def test_a_grid_and_its_predictions_are_tasks_of_joblib(tmp_path: Path) -> None:
+def test_joblib_example_trains_a_grid_and_predicts(tmp_path: Path) -> None:
     pytest.importorskip("logit_correction_lab")
     script = [sys.executable, ROOT / "examples" / "joblib_grid.py", "--out", tmp_path / "grid"]
-    done = subprocess.run(script, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-    assert "400 rows answered" in done.stdout
+    process = subprocess.run(script, capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
+    assert "400 rows answered" in process.stdout
     assert {"report.html", "table.csv", "table.md"} <= {path.name for path in (tmp_path / "grid").iterdir()}
 
 
-def test_the_pages_name_every_example() -> None:
+def test_docs_name_every_example() -> None:
     pages = "".join(page.read_text() for page in (ROOT / "docs").glob("*.md"))
     assert [path.name for path in (ROOT / "examples").glob("*.py") if path.name not in pages] == []

@@ -24,7 +24,7 @@ INPUTS = torch.stack([LABEL + 0.1 * torch.arange(40).sin(), 3.0 * ATTRIBUTE], di
 ESTIMATES = AttributeEstimates(LABEL.numpy(), ATTRIBUTE.numpy(), ("0", "1"), ("a", "b"), None, np.arange(40), None)
 
 
-class Plain(pl.LightningModule):
+class PlainModule(pl.LightningModule):
     def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(0)
@@ -44,14 +44,14 @@ class Plain(pl.LightningModule):
         return torch.optim.SGD(self.parameters(), lr=0.1)
 
 
-def loader(*more: Any) -> Any:
+def make_loader(*more: Any) -> Any:
     return DataLoader(TensorDataset(INPUTS, LABEL, *more), batch_size=10)
 
 
-ROWS = loader(torch.arange(40))
+ROWS = make_loader(torch.arange(40))
 
 
-def fit(module: Any, callback: Any, rows: Any = ROWS, **options: Any) -> Any:
+def fit_with_callback(module: Any, callback: Any, rows: Any = ROWS, **options: Any) -> Any:
     quiet = {"enable_progress_bar": False, "enable_model_summary": False, "enable_checkpointing": False}
     quiet |= {"logger": False, "accelerator": "cpu", "num_sanity_val_steps": 0}
     trainer = pl.Trainer(max_epochs=2, callbacks=[callback], **quiet)
@@ -61,10 +61,10 @@ def fit(module: Any, callback: Any, rows: Any = ROWS, **options: Any) -> Any:
     return trainer
 
 
-def test_the_training_is_that_with_the_corrected_loss() -> None:
-    module = Plain()
+def test_callback_trains_with_the_corrected_loss() -> None:
+    module = PlainModule()
     names = list(module.state_dict())
-    trainer = fit(module, CorrectLogits(ESTIMATES, index=2), val_dataloaders=ROWS)
+    trainer = fit_with_callback(module, CorrectLogits(ESTIMATES, index=2), val_dataloaders=ROWS)
     torch.manual_seed(0)
     network = torch.nn.Linear(2, 2)
     criterion = LogitCorrectedLoss(ESTIMATES.prior())
@@ -87,19 +87,19 @@ def test_the_training_is_that_with_the_corrected_loss() -> None:
     assert float(trainer.callback_metrics["valid_loss"]) == pytest.approx(float(plain))
 
 
-def test_what_is_missing_is_named() -> None:
+def test_missing_loss_or_index_is_named() -> None:
     with pytest.raises(InputError, match="no loss 'loss'"):
-        fit(Plain(), CorrectLogits(ESTIMATES, criterion="loss"))
-    smooth = Plain()
+        fit_with_callback(PlainModule(), CorrectLogits(ESTIMATES, criterion="loss"))
+    smooth = PlainModule()
     smooth.criterion = torch.nn.CrossEntropyLoss(label_smoothing=0.1)
     with pytest.raises(InputError, match=r"CrossEntropyLoss has label_smoothing=0\.1.*Leave it out"):
-        fit(smooth, CorrectLogits(ESTIMATES))
-    other = Plain()
+        fit_with_callback(smooth, CorrectLogits(ESTIMATES))
+    other = PlainModule()
     other.criterion = torch.nn.NLLLoss()  # of log-probabilities, to which nothing can be added
     with pytest.raises(InputError, match="CrossEntropyLoss"):
-        fit(other, CorrectLogits(ESTIMATES))
-    with pytest.raises(InputError, match="Labels are no, yes"):  # which of them is the first column nobody said
+        fit_with_callback(other, CorrectLogits(ESTIMATES))
+    with pytest.raises(InputError, match="Labels are no, yes"):  # the order of the columns is unknown
         CorrectLogits(replace(ESTIMATES, label_names=("no", "yes")), index=2)
     for index in (2, "index"):
         with pytest.raises(InputError, match="no row numbers"):
-            fit(Plain(), CorrectLogits(ESTIMATES, index=index), loader())
+            fit_with_callback(PlainModule(), CorrectLogits(ESTIMATES, index=index), make_loader())

@@ -27,35 +27,45 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from logit_correction import InputError, InputWarning, LogitCorrectionClassifier
 
 QUICK: dict[str, Any] = {"epochs": 3, "random_state": 0, "training": {"threads": 1}}
-#: Without the search, which takes most of the time and of which scikit-learn asks nothing.
+#: Without the search, which takes most of the time and is not part of scikit-learn's checks.
 CHECKED = LogitCorrectionClassifier(attributes="Online", epochs=20, training={"threads": 1})
 
 
 @pytest.fixture(scope="module")
-def fitted(sites: tuple[pd.DataFrame, np.ndarray]) -> LogitCorrectionClassifier:
+def fitted_classifier(sites: tuple[pd.DataFrame, np.ndarray]) -> LogitCorrectionClassifier:
     return LogitCorrectionClassifier(shortcut=["column:site"], **QUICK).fit(*sites)
 
 
 @pytest.mark.slow
 @parametrize_with_checks([CHECKED])
-def test_all_that_scikit_learn_checks(estimator: LogitCorrectionClassifier, check: Callable[..., None]) -> None:
+def test_estimator_passes_scikit_learn_checks(estimator: LogitCorrectionClassifier, check: Callable[..., None]) -> None:
     check(estimator)
 
 
-def test_what_was_found_is_kept(sites: tuple, fitted: LogitCorrectionClassifier) -> None:
+def test_fitted_attributes_hold_finding_estimates_and_prior(
+    sites: tuple, fitted_classifier: LogitCorrectionClassifier
+) -> None:
     frame, y = sites
-    assert fitted.classes_.tolist() == ["ill", "well"] and fitted.feature_names_in_.tolist() == ["blood", "site", "age"]
-    assert fitted.evidence_["verdict"] == "shortcut" and fitted.correction_ == "the training of LC"
-    assert (np.where(fitted.attribute_ == 0, "north", "south") == frame["site"]).all()
-    assert (fitted.attribute_posterior_.argmax(1) == fitted.attribute_).mean() > 0.95
-    counts = np.array([[((y == label) & (fitted.attribute_ == a)).sum() for a in (0, 1)] for label in ("ill", "well")])
-    np.testing.assert_allclose(fitted.group_prior_, (counts + 0.3) / (600 + 1.2), rtol=1e-5)
-    assert fitted.predict_proba(frame).sum(axis=1) == pytest.approx(np.ones(600))
-    assert fitted.config_["epochs"] == fitted.n_epochs_ == 3
+    assert fitted_classifier.classes_.tolist() == ["ill", "well"] and fitted_classifier.feature_names_in_.tolist() == [
+        "blood",
+        "site",
+        "age",
+    ]
+    assert (
+        fitted_classifier.evidence_["verdict"] == "shortcut" and fitted_classifier.correction_ == "the training of LC"
+    )
+    assert (np.where(fitted_classifier.attribute_ == 0, "north", "south") == frame["site"]).all()
+    assert (fitted_classifier.attribute_posterior_.argmax(1) == fitted_classifier.attribute_).mean() > 0.95
+    counts = np.array(
+        [[((y == label) & (fitted_classifier.attribute_ == a)).sum() for a in (0, 1)] for label in ("ill", "well")]
+    )
+    np.testing.assert_allclose(fitted_classifier.group_prior_, (counts + 0.3) / (600 + 1.2), rtol=1e-5)
+    assert fitted_classifier.predict_proba(frame).sum(axis=1) == pytest.approx(np.ones(600))
+    assert fitted_classifier.config_["epochs"] == fitted_classifier.n_epochs_ == 3
 
 
 @pytest.mark.parametrize("estimator", ["Online", "XRM"])
-def test_groups_that_a_network_estimates_may_be_asked_after_predictions(sites: tuple, estimator: str) -> None:
+def test_group_report_does_not_change_after_predictions(sites: tuple, estimator: str) -> None:
     frame, y = sites
     classifier = LogitCorrectionClassifier(attributes=estimator, **QUICK).fit(frame, y)
     before = classifier.group_report(frame, y)
@@ -63,48 +73,54 @@ def test_groups_that_a_network_estimates_may_be_asked_after_predictions(sites: t
     pd.testing.assert_frame_equal(classifier.group_report(frame, y), before)
 
 
-def test_groups_by_estimate_and_by_name(sites: tuple, fitted: LogitCorrectionClassifier) -> None:
+def test_group_report_by_estimated_and_by_given_attribute(
+    sites: tuple, fitted_classifier: LogitCorrectionClassifier
+) -> None:
     frame, y = sites
-    named = fitted.group_report(frame, y, attribute=frame["site"])
-    right = (fitted.predict(frame) == y)[(y == "ill") & (frame["site"] == "south")].mean()
-    row = named[(named["label"] == "ill") & (named["attribute"] == "south")].iloc[0]
-    assert row["accuracy"] == pytest.approx(right) and named["count"].sum() == 600
-    estimated = fitted.group_report(frame, y)
-    assert estimated["accuracy"].tolist() == pytest.approx(named["accuracy"].tolist())
+    by_site = fitted_classifier.group_report(frame, y, attribute=frame["site"])
+    right = (fitted_classifier.predict(frame) == y)[(y == "ill") & (frame["site"] == "south")].mean()
+    row = by_site[(by_site["label"] == "ill") & (by_site["attribute"] == "south")].iloc[0]
+    assert row["accuracy"] == pytest.approx(right) and by_site["count"].sum() == 600
+    estimated = fitted_classifier.group_report(frame, y)
+    assert estimated["accuracy"].tolist() == pytest.approx(by_site["accuracy"].tolist())
     assert estimated["minority"].tolist() == [False, True, True, False]
     with pytest.raises(InputError, match="row 2: the label 'dead' is not in the training data"):
-        fitted.group_report(frame.head(3), ["ill", "well", "dead"])
+        fitted_classifier.group_report(frame.head(3), ["ill", "well", "dead"])
 
 
-def test_any_metric_by_group(sites: tuple, fitted: LogitCorrectionClassifier) -> None:
+def test_group_report_computes_any_metric(sites: tuple, fitted_classifier: LogitCorrectionClassifier) -> None:
     frame, y = sites
     metrics = ["precision", "auroc", "sklearn.metrics.f1_score"]
-    groups = fitted.group_report(frame, y, attribute=frame["site"], metrics=metrics)
+    groups = fitted_classifier.group_report(frame, y, attribute=frame["site"], metrics=metrics)
     row = groups[(groups["label"] == "well") & (groups["attribute"] == "south")].iloc[0]
-    there = (frame["site"] == "south").to_numpy()
-    own = y[there] == "well"
-    said = fitted.predict(frame)[there] == "well"
-    probability = fitted.predict_proba(frame)[there, 1]
-    assert row["precision"] == pytest.approx(precision_score(own, said))
-    assert row["f1_score"] == pytest.approx(f1_score(own, said))
-    assert row["auroc"] == pytest.approx(roc_auc_score(own, probability))
-    alone = LogitCorrectionClassifier(estimator=LinearSVC(), **QUICK).fit(frame[["blood", "age"]], y)
+    is_south = (frame["site"] == "south").to_numpy()
+    has_label = y[is_south] == "well"
+    predicted_label = fitted_classifier.predict(frame)[is_south] == "well"
+    probability = fitted_classifier.predict_proba(frame)[is_south, 1]
+    assert row["precision"] == pytest.approx(precision_score(has_label, predicted_label))
+    assert row["f1_score"] == pytest.approx(f1_score(has_label, predicted_label))
+    assert row["auroc"] == pytest.approx(roc_auc_score(has_label, probability))
+    classifier_without_probability = LogitCorrectionClassifier(estimator=LinearSVC(), **QUICK).fit(
+        frame[["blood", "age"]], y
+    )
     with pytest.raises(InputError, match="predict_proba"):
-        alone.group_report(frame[["blood", "age"]], y, attribute=frame["site"], metrics="auroc")
+        classifier_without_probability.group_report(
+            frame[["blood", "age"]], y, attribute=frame["site"], metrics="auroc"
+        )
 
 
-def test_what_is_stored_is_plain_and_no_file_is_left(
-    sites: tuple, fitted: LogitCorrectionClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_pickled_classifier_holds_plain_values_and_leaves_no_files(
+    sites: tuple, fitted_classifier: LogitCorrectionClassifier, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     frame, y = sites
     places = {name: tmp_path / name for name in ("work", "cache", "temporary")}
-    joblib.dump(fitted, tmp_path / "classifier")
-    for again in (joblib.load(tmp_path / "classifier"), pickle.loads(pickle.dumps(fitted))):
-        np.testing.assert_array_equal(again.predict_proba(frame), fitted.predict_proba(frame))
-        pd.testing.assert_frame_equal(again.group_report(frame, y), fitted.group_report(frame, y))
-    content = pickletools.genops(pickle.dumps(fitted, protocol=0))
-    named = {str(value).split()[0] for code, value, _ in content if code.name == "GLOBAL"}
-    assert {name for name in named if name.startswith(("logit_correction", "torch"))} == {
+    joblib.dump(fitted_classifier, tmp_path / "classifier")
+    for unpickled in (joblib.load(tmp_path / "classifier"), pickle.loads(pickle.dumps(fitted_classifier))):
+        np.testing.assert_array_equal(unpickled.predict_proba(frame), fitted_classifier.predict_proba(frame))
+        pd.testing.assert_frame_equal(unpickled.group_report(frame, y), fitted_classifier.group_report(frame, y))
+    content = pickletools.genops(pickle.dumps(fitted_classifier, protocol=0))
+    global_names = {str(value).split()[0] for code, value, _ in content if code.name == "GLOBAL"}
+    assert {name for name in global_names if name.startswith(("logit_correction", "torch"))} == {
         "logit_correction.integrations.sklearn"
     }
     for place in places.values():
@@ -116,7 +132,7 @@ def test_what_is_stored_is_plain_and_no_file_is_left(
     assert not any(list(place.iterdir()) for place in places.values())
 
 
-def test_images_of_both_orders() -> None:
+def test_images_with_channels_first_or_last_are_predicted_alike() -> None:
     rng = np.random.default_rng(0)
     y = np.arange(40) % 2
     images = (rng.integers(0, 100, (40, 3, 18, 20)) + 120 * y[:, None, None, None]).astype(np.uint8)
@@ -130,7 +146,7 @@ def test_images_of_both_orders() -> None:
         classifier.fit(images.astype(np.float32), y)
 
 
-def test_texts() -> None:
+def test_texts_are_fitted_and_predicted() -> None:
     words = np.random.default_rng(0).choice(["sun", "rain", "wind"], (80, 4))
     y = np.array(["bad", "good"] * 40)
     texts = [f"{' '.join(row)} {'lovely' if label == 'good' else 'awful'}" for row, label in zip(words, y, strict=True)]
@@ -142,43 +158,47 @@ def test_texts() -> None:
         classifier.predict([])
 
 
-def test_frames(sites: tuple, fitted: LogitCorrectionClassifier) -> None:
+def test_frames_are_checked_for_columns_names_and_missing_values(
+    sites: tuple, fitted_classifier: LogitCorrectionClassifier
+) -> None:
     frame, y = sites
     with pytest.warns(InputWarning, match="column 'site' holds names .*, such as 'east'"):
-        fitted.predict(frame.head(3).assign(site=["north", "east", "south"]))
+        fitted_classifier.predict(frame.head(3).assign(site=["north", "east", "south"]))
     with pytest.raises(InputError, match="fit was given a data frame, and these rows have no columns"):
-        fitted.predict(frame.to_numpy())
+        fitted_classifier.predict(frame.to_numpy())
     with pytest.raises(ValueError, match="feature names"):
-        fitted.predict(frame.rename(columns={"age": "years"}))
+        fitted_classifier.predict(frame.rename(columns={"age": "years"}))
     with pytest.raises(InputError, match="row 2: column 'age' holds 'inf'"):
         LogitCorrectionClassifier(**QUICK).fit(frame.head(20).assign(age=[0.0, 1.0, np.inf, *range(17)]), y[:20])
     with pytest.raises(InputError, match=r"0 rows: give at least one$"):
-        fitted.predict(frame[:0])
+        fitted_classifier.predict(frame[:0])
     with pytest.raises(InputError, match="epochs is an argument of the classifier"):
         LogitCorrectionClassifier(epochs=3, training={"epochs": 3}).fit(frame, y)
     with pytest.raises(InputError, match="Row 1 has no label"):
         LogitCorrectionClassifier(**QUICK).fit(frame.head(3), ["ill", None, "well"])
     numbers = frame[["blood", "age"]].head(200)
     holes = numbers.mask(np.random.default_rng(0).random(numbers.shape) < 0.2)
-    found = LogitCorrectionClassifier(**QUICK).fit(holes, y[:200])
-    assert "missing" in {view for look in found.evidence_["looks"] for view in look["views"]}
-    assert found.predict(numbers).shape == found.predict(holes).shape == (200,)
+    classifier_with_gaps = LogitCorrectionClassifier(**QUICK).fit(holes, y[:200])
+    assert "missing" in {view for look in classifier_with_gaps.evidence_["looks"] for view in look["views"]}
+    assert classifier_with_gaps.predict(numbers).shape == classifier_with_gaps.predict(holes).shape == (200,)
 
 
-def test_known_attributes_and_other_methods(sites: tuple) -> None:
+def test_other_methods_and_true_attributes_are_fitted(sites: tuple) -> None:
     frame, y = sites
-    known = LogitCorrectionClassifier(attributes="TrueAttributes", **QUICK).fit(frame, y, attribute=frame["site"])
-    assert known.attribute_names_ == ["north", "south"] and known.evidence_ is None
-    plain = LogitCorrectionClassifier("ERM", random_state=0, training={"epochs": 3, "threads": 1}).fit(frame, y)
-    assert plain.n_epochs_ == 3
-    assert plain.evidence_ is None and plain.group_prior_ is None and (plain.attribute_ == -1).all()
+    with_attributes = LogitCorrectionClassifier(attributes="TrueAttributes", **QUICK).fit(
+        frame, y, attribute=frame["site"]
+    )
+    assert with_attributes.attribute_names_ == ["north", "south"] and with_attributes.evidence_ is None
+    erm = LogitCorrectionClassifier("ERM", random_state=0, training={"epochs": 3, "threads": 1}).fit(frame, y)
+    assert erm.n_epochs_ == 3
+    assert erm.evidence_ is None and erm.group_prior_ is None and (erm.attribute_ == -1).all()
     with pytest.raises(InputError, match="needs the attribute of every training row"):
         LogitCorrectionClassifier("GroupDRO", **QUICK).fit(frame, y)
     with pytest.raises(InputError, match="give attribute="):
-        plain.group_report(frame, y)
+        erm.group_report(frame, y)
 
 
-def test_searches_and_names_behind_a_column_transformer(sites: tuple) -> None:
+def test_grid_search_and_column_names_behind_a_column_transformer(sites: tuple) -> None:
     frame = sites[0][:150]
     y = sites[1][:150]
     columns = make_column_transformer((OneHotEncoder(sparse_output=False), ["site"]), (StandardScaler(), ["blood"]))
@@ -197,16 +217,16 @@ def test_searches_and_names_behind_a_column_transformer(sites: tuple) -> None:
 INSIDE: dict[str, Any] = {"shortcut": "column:site", **QUICK}
 
 
-def rows(conflict: float, seed: int, n: int = 800) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
-    """A column ``site`` (-1, 1) that tells the label but for some rows, beside an honest column."""
+def draw_site_rows(conflict: float, seed: int, n: int = 800) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
+    """A column ``site`` (-1, 1) that equals the label except in some rows, and an honest column."""
     rng = np.random.default_rng(seed)
     label = rng.integers(0, 2, n)
     site = np.where(rng.random(n) < conflict, 1 - label, label)
     return pd.DataFrame({"blood": rng.normal(size=n) + 1.5 * label, "site": 2.0 * site - 1}), label, site
 
 
-def worst_group(classifier: Any) -> float:
-    X, y, site = rows(0.5, 1, 4000)
+def compute_worst_group_accuracy(classifier: Any) -> float:
+    X, y, site = draw_site_rows(0.5, 1, 4000)
     right = classifier.predict(X) == y
     return float(min(right[(y == label) & (site == other)].mean() for label in (0, 1) for other in (0, 1)))
 
@@ -239,7 +259,7 @@ ENCODED = make_column_transformer((OneHotEncoder(), ["site"]), remainder="passth
 
 
 @pytest.mark.parametrize(
-    ("estimator", "said"),
+    ("estimator", "correction"),
     [
         (Booster(), "logit offsets (base_margin)"),
         (make_pipeline(ENCODED, LinearSVC()), "sample weights (linearsvc__sample_weight)"),
@@ -247,38 +267,38 @@ ENCODED = make_column_transformer((OneHotEncoder(), ["site"]), remainder="passth
     ],
     ids=["offsets", "pipeline", "search"],
 )
-def test_the_worst_group_gains(estimator: Any, said: str) -> None:
-    X, y, _ = rows(0.05, 0)
+def test_inner_estimator_gains_worst_group_accuracy(estimator: Any, correction: str) -> None:
+    X, y, _ = draw_site_rows(0.05, 0)
     classifier = LogitCorrectionClassifier(estimator=estimator, **INSIDE).fit(X, y)
-    assert classifier.correction_ == said
-    assert worst_group(classifier) > worst_group(clone(estimator).fit(X, y)) + 0.15
+    assert classifier.correction_ == correction
+    assert compute_worst_group_accuracy(classifier) > compute_worst_group_accuracy(clone(estimator).fit(X, y)) + 0.15
     assert classifier.group_report(X, y)["count"].sum() == 800
     assert hasattr(classifier, "predict_proba") == hasattr(estimator, "predict_proba")
 
 
-def test_where_nothing_is_found_the_estimator_is_fitted_as_it_is() -> None:
-    X, y, _ = rows(0.5, 0, 60)
+def test_inner_estimator_without_a_finding_is_fitted_unweighted() -> None:
+    X, y, _ = draw_site_rows(0.5, 0, 60)
     classifier = LogitCorrectionClassifier(estimator=LogisticRegression(), **QUICK).fit(X, y)
     assert classifier.correction_.startswith("sample weights (sample_weight), which change nothing: ")
     np.testing.assert_array_equal(classifier.predict(X), LogisticRegression().fit(X, y).predict(X))
 
 
-def test_boosters_take_the_log_odds_of_the_groups_and_add_no_share_of_the_labels() -> None:
-    X, y, _ = rows(0.05, 0)
-    kept = (y == 0) | (np.arange(len(y)) % 4 == 0)  # few are ill
-    X = X[kept].reset_index(drop=True)
-    y = y[kept]
-    alone = LogitCorrectionClassifier(estimator=Booster(), **INSIDE).fit(X, y)
-    log = np.log(alone.group_prior_)
-    np.testing.assert_allclose(alone.estimator_.margin_, (log[1] - log[0])[alone.attribute_], rtol=1e-4)
+def test_booster_gets_group_log_odds_as_base_margin() -> None:
+    X, y, _ = draw_site_rows(0.05, 0)
+    is_selected = (y == 0) | (np.arange(len(y)) % 4 == 0)  # few are ill
+    X = X[is_selected].reset_index(drop=True)
+    y = y[is_selected]
+    booster = LogitCorrectionClassifier(estimator=Booster(), **INSIDE).fit(X, y)
+    log = np.log(booster.group_prior_)
+    np.testing.assert_allclose(booster.estimator_.margin_, (log[1] - log[0])[booster.attribute_], rtol=1e-4)
     pipeline = make_pipeline(StandardScaler(with_mean=False, with_std=False), Booster())
-    other = LogitCorrectionClassifier(estimator=pipeline, **INSIDE).fit(X, y)
-    np.testing.assert_array_equal(other.predict(X), alone.predict(X))
-    assert alone.estimator_.base_score == other.estimator_[-1].base_score == 0.5
+    booster_in_pipeline = LogitCorrectionClassifier(estimator=pipeline, **INSIDE).fit(X, y)
+    np.testing.assert_array_equal(booster_in_pipeline.predict(X), booster.predict(X))
+    assert booster.estimator_.base_score == booster_in_pipeline.estimator_[-1].base_score == 0.5
 
 
 @pytest.mark.slow
-def test_in_the_example_the_worst_group_gains_ten_points(capsys: pytest.CaptureFixture[str]) -> None:
+def test_pipeline_example_gains_ten_points_of_worst_group_accuracy(capsys: pytest.CaptureFixture[str]) -> None:
     example = Path(__file__).parents[2] / "examples" / "scikit_learn_pipeline.py"
     worst = runpy.run_path(str(example))["main"]([0], epochs=5)["worst group"]
     assert "seed 0: shortcut: The column `form_version" in capsys.readouterr().out
@@ -286,6 +306,6 @@ def test_in_the_example_the_worst_group_gains_ten_points(capsys: pytest.CaptureF
     assert len(worst) == 2 and ours > worst.max() + 10
 
 
-def test_labels_that_look_alike_are_refused_as_in_files() -> None:
+def test_labels_that_look_alike_are_refused() -> None:
     with pytest.raises(InputError, match="write them alike"):
         LogitCorrectionClassifier(method="ERM", epochs=1).fit(np.eye(6)[:, :2], ["\u00e9", "e\u0301", "a"] * 2)

@@ -18,7 +18,7 @@ ESTIMATES = AttributeEstimates(LABEL, ATTRIBUTE, ("0", "1"), ("a", "b"), None, n
 ROWS = [{"input_ids": [2, 4 + int(y), 6 + int(a), 3], "labels": int(y)} for y, a in zip(LABEL, ATTRIBUTE, strict=True)]
 
 
-def test_the_loss_is_the_corrected_one_in_training_alone(request: pytest.FixtureRequest, tmp_path: Path) -> None:
+def test_trainer_uses_the_corrected_loss_in_training_only(request: pytest.FixtureRequest, tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     pytest.importorskip("accelerate")
     tiny_bert = request.getfixturevalue("tiny_bert")
@@ -48,12 +48,14 @@ def test_the_loss_is_the_corrected_one_in_training_alone(request: pytest.Fixture
     )
     torch.testing.assert_close(trainer.compute_loss(model, batch), expected)
     trainer.train()
-    found = trainer.predict(ROWS)  # rows of the test have no attribute
-    plain = torch.nn.functional.cross_entropy(torch.from_numpy(found.predictions), torch.from_numpy(LABEL))
-    assert found.metrics["test_loss"] == pytest.approx(float(plain), rel=1e-4)
+    prediction = trainer.predict(ROWS)  # rows of the test have no attribute
+    expected_test_loss = torch.nn.functional.cross_entropy(
+        torch.from_numpy(prediction.predictions), torch.from_numpy(LABEL)
+    )
+    assert prediction.metrics["test_loss"] == pytest.approx(float(expected_test_loss), rel=1e-4)
 
 
-def test_attributes_beside_the_rows() -> None:
+def test_add_attributes_adds_a_column() -> None:
     rows = add_attributes(ROWS, ESTIMATES)
     assert [rows[i]["attribute"] for i in range(24)] == ATTRIBUTE.tolist() and "attribute" not in ROWS[0]
 

@@ -14,7 +14,7 @@ from logit_correction.networks.base import DropoutLinear
 from logit_correction.networks.small import MLP
 from logit_correction.seeds import make_generator
 
-ERM: dict[str, Any] = {
+ERM_CONFIG: dict[str, Any] = {
     "data": {"name": "Digits"},
     "method": {"name": "ERM"},
     "epochs": 2,
@@ -24,12 +24,12 @@ ERM: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    return train(**ERM, out=tmp_path_factory.mktemp("runs") / "erm", page=False)
+def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    return train(**ERM_CONFIG, out=tmp_path_factory.mktemp("runs") / "erm", page=False)
 
 
 @pytest.mark.parametrize(
-    ("method", "read"),
+    ("method", "labels_read"),
     [
         ({"name": "LastLayer"}, {"train": ["label"], "valid": ["label"]}),
         (
@@ -42,20 +42,22 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Run:
         ),
     ],
 )
-def test_a_finished_run_keeps_its_features_and_the_report_says_which_labels_were_read(
-    finished: Path, tmp_path: Path, method: dict[str, str], read: dict[str, list[str]]
+def test_retraining_keeps_the_features_and_reports_the_labels_read(
+    finished_run: Path, tmp_path: Path, method: dict[str, str], labels_read: dict[str, list[str]]
 ) -> None:
-    network = {"name": "FromRun", "run": str(finished)}
-    run = load(train(**{**ERM, "method": method, "network": network, "epochs": 2}, out=tmp_path / "run", page=False))
-    before, after = (one.model.algorithm.network for one in (load(finished), run))
+    network = {"name": "FromRun", "run": str(finished_run)}
+    run = load(
+        train(**{**ERM_CONFIG, "method": method, "network": network, "epochs": 2}, out=tmp_path / "run", page=False)
+    )
+    before, after = (retrained.model.algorithm.network for retrained in (load(finished_run), run))
     assert all(map(torch.equal, before.features.parameters(), after.features.parameters()))
-    assert {split: run.report.labels_read[split] for split in read} == read
+    assert {split: run.report.labels_read[split] for split in labels_read} == labels_read
     assert len(run.report.epochs_per_stage) == 1
     inputs = torch.rand(20, 3, 8, 8)
     assert not torch.equal(before(inputs), after(inputs))
 
 
-def test_every_group_of_the_validation_rows_weighs_the_same(build, make_table) -> None:
+def test_last_layer_weighs_every_validation_group_equally(build, make_table) -> None:
     table = make_table(valid=100)
     rows = table.split["valid"]
     method = build("LastLayer", table, attributes="TrueAttributes", stage=1)
@@ -64,19 +66,19 @@ def test_every_group_of_the_validation_rows_weighs_the_same(build, make_table) -
     torch.testing.assert_close(torch.zeros(9).index_add_(0, group, method.weight), torch.full((9,), 1 / 9))
 
 
-def test_rows_that_erm_gets_wrong_have_at_most_half_of_the_weight(build, make_table) -> None:
+def test_last_layer_gives_errors_of_erm_at_most_half_of_the_weight(build, make_table) -> None:
     method = build("LastLayer", make_table(valid=99), stage=1)
     method.erm_head.weight.data *= 1000  # it is sure of all its answers
-    said = method.erm_head(method.features).argmax(1)
+    erm_prediction = method.erm_head(method.features).argmax(1)
     for wrong, least in ((torch.arange(99) < 1, 0.2), (torch.arange(99) < 31, 0.48)):
-        method.label = said.where(~wrong, (said + 1) % 3)
+        method.label = erm_prediction.where(~wrong, (erm_prediction + 1) % 3)
         method.group = torch.zeros(99).long()
         method._store_features_and_weights()
         assert least < float(method.weight[wrong].sum()) <= 0.5
     assert float(method.weight[wrong].min() / method.weight[~wrong].max()) > 1  # and yet each weighs more
 
 
-def test_the_last_layer_is_retrained_without_dropout(build, batches, make_table) -> None:
+def test_last_layer_is_retrained_without_dropout(build, batches, make_table) -> None:
     def network() -> MLP:
         mlp = MLP(table.info, hidden=(16,))
         mlp.head = DropoutLinear(16, 3)
@@ -94,21 +96,23 @@ def test_the_last_layer_is_retrained_without_dropout(build, batches, make_table)
     torch.testing.assert_close(method(batch, 0.0).loss, expected)
 
 
-def test_environments_maximise_the_invariance_penalty() -> None:
+def test_select_second_environment_maximizes_the_invariance_penalty() -> None:
     logits = torch.randn(12, 3, generator=make_generator(0, "logits"))
     label = torch.arange(12) % 3
     gradient = (logits.softmax(1) * logits).sum(1) - logits.gather(1, label[:, None])[:, 0]
     every = (torch.arange(2**12)[:, None] >> torch.arange(12)) & 1
     penalty = (every.float() @ gradient[:, None]).square() + ((1 - every).float() @ gradient[:, None]).square()
-    found = select_second_environment(logits, label).float()
-    own = (found @ gradient).square() + ((1 - found) @ gradient).square()
-    assert own >= penalty.max() - 1e-4
+    membership = select_second_environment(logits, label).float()
+    actual_penalty = (membership @ gradient).square() + ((1 - membership) @ gradient).square()
+    assert actual_penalty >= penalty.max() - 1e-4
 
 
 @pytest.mark.parametrize("estimator", ["XRM", pytest.param("MST", marks=pytest.mark.slow)])
-def test_early_networks_predict_the_attribute_of_training_and_new_rows(estimator: str, tmp_path: Path) -> None:
+def test_early_network_estimators_predict_the_attribute_of_training_and_new_rows(
+    estimator: str, tmp_path: Path
+) -> None:
     data = {"name": "Digits", "minority_ratio": 0.1}
-    config = {**ERM, "data": data, "method": {"name": "LC", "attributes": estimator}, "learning_rate": 3e-3}
+    config = {**ERM_CONFIG, "data": data, "method": {"name": "LC", "attributes": estimator}, "learning_rate": 3e-3}
     run = load(train(**config, out=tmp_path / "run", page=False))
     assert run.report.estimated_minority.recall > 0.5
     assert run.report.to_dict()["test"]["estimated"]["groups"]

@@ -20,34 +20,34 @@ INFO = DataInfo(num_labels=3, num_rows=9, input_shape=(4,))
 CPU = torch.device("cpu")
 
 
-def mlp() -> MLP:
+def build_mlp() -> MLP:
     return MLP(INFO, hidden=(5,))
 
 
-def draw(randomness: StepRandomness) -> list[float]:
+def draw_numbers(randomness: StepRandomness) -> list[float]:
     return torch.rand(3, generator=randomness.next(CPU)).tolist()
 
 
-def test_every_step_has_random_numbers_of_its_own() -> None:
+def test_step_randomness_differs_by_step_and_seed() -> None:
     randomness = StepRandomness(0)
-    again = StepRandomness(0)
+    repeated = StepRandomness(0)
     other = StepRandomness(1)
-    first = [draw(randomness) for _ in range(4)]
-    assert first == [draw(again) for _ in range(4)]
-    assert len({tuple(one) for one in first + [draw(other) for _ in range(4)]}) == 8
+    first = [draw_numbers(randomness) for _ in range(4)]
+    assert first == [draw_numbers(repeated) for _ in range(4)]
+    assert len({tuple(numbers) for numbers in first + [draw_numbers(other) for _ in range(4)]}) == 8
 
 
-def test_all_methods_of_one_seed_start_with_the_same_predicting_network() -> None:
-    erm = ERM(mlp, INFO, seed=4)
-    lc = LC(mlp, INFO, seed=4, attributes="Online")
-    other = ERM(mlp, INFO, seed=5)
+def test_methods_of_one_seed_start_with_the_same_network() -> None:
+    erm = ERM(build_mlp, INFO, seed=4)
+    lc = LC(build_mlp, INFO, seed=4, attributes="Online")
+    other = ERM(build_mlp, INFO, seed=5)
     for key, value in erm.network.state_dict().items():
         assert torch.equal(value, lc.network.state_dict()[key])
         assert not torch.equal(value, other.network.state_dict()[key])
         assert not torch.equal(value, lc.attributes.network.state_dict()[key])
 
 
-def test_a_method_is_pickled_and_copied(build, make_table, batches) -> None:
+def test_method_can_be_pickled_and_copied(build, make_table, batches) -> None:
     table = make_table()
     method = build("LC", table, network=partial(MLP, table.info), stage=1)
     *first, last = batches(method, table)

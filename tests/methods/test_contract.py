@@ -1,4 +1,4 @@
-"""What every method promises, whatever it does; a new entry of METHODS is tested without a change here."""
+"""The contract of every method; a new entry of METHODS is tested without a change here."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ PAPER = {
 # Without mixing and with a larger floor than the published one: else 18 epochs teach too little.
 PUBLISHED = {"name": "Moving", "estimator": "published", "normalize_columns": True, "floor": 0.1}
 
-#: Options beside the default ones under which the contract must hold too, each on one source.
-FURTHER: list[tuple[str, dict[str, Any], str]] = [
+#: Other options than the defaults under which the contract must hold too, each on one source.
+FURTHER_CASES: list[tuple[str, dict[str, Any], str]] = [
     ("LC", PAPER, IMAGES),
     ("LC", {"attributes": "Online", "prior": PUBLISHED, "mixing": "NoMixing"}, IMAGES),
     ("LC", {"attributes": "Clusters"}, SEVERAL),
@@ -66,7 +66,7 @@ FURTHER: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 #: And a sweep, for the slow tests.
-SWEEP: list[tuple[str, dict[str, Any], str]] = [
+SWEEP_CASES: list[tuple[str, dict[str, Any], str]] = [
     ("LC", {"attributes": SIDE_BY_SIDE, "prior": {"name": "Moving", "averaging": "dataset"}}, IMAGES),
     ("LC", {"attributes": {"name": "Online", "correlation": "known"}, "mixing": "NoMixing"}, FEWER),
     ("LC", {"attributes": ONCE_AHEAD, "mixing": {"name": "GroupMixUp", "rows": "minority-rows"}}, IMAGES),
@@ -104,28 +104,30 @@ def make_cases(name: str, options: dict[str, Any], source: str, marks: Any = ())
     cls = import_component("method", name, METHODS)
     info = build_biased_table(**SOURCES[source]).info
     stages = cls(lambda: MLP(info, hidden=(8,)), info, **build_arguments(cls, options)).num_stages
-    named = f"{name} {format_options(options)} {source}"
-    return [pytest.param(name, {**options, "stage": k}, source, id=f"{named} {k}", marks=marks) for k in range(stages)]
+    case_name = f"{name} {format_options(options)} {source}"
+    return [
+        pytest.param(name, {**options, "stage": k}, source, id=f"{case_name} {k}", marks=marks) for k in range(stages)
+    ]
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     # LC stands for those that search as it does: StagedLC is LC, and the others stand below with other estimators.
-    alike = ("StagedLC", "Reweighting", "PostHoc")
-    every = [case for name in METHODS if name not in alike for case in make_cases(name, {}, FEATURES)]
-    every += [case for one in FURTHER for case in make_cases(*one)]
-    every += [case for one in SWEEP for case in make_cases(*one, marks=pytest.mark.slow)]
+    covered_by_lc = ("StagedLC", "Reweighting", "PostHoc")
+    cases = [case for name in METHODS if name not in covered_by_lc for case in make_cases(name, {}, FEATURES)]
+    cases += [case for case_options in FURTHER_CASES for case in make_cases(*case_options)]
+    cases += [case for case_options in SWEEP_CASES for case in make_cases(*case_options, marks=pytest.mark.slow)]
     if "tmp_path" in metafunc.fixturenames:  # trains all stages, where the first one is
-        every = [case for case in every if not case.values[1]["stage"]]
-    metafunc.parametrize(("name", "options", "source"), every)
+        cases = [case for case in cases if not case.values[1]["stage"]]
+    metafunc.parametrize(("name", "options", "source"), cases)
 
 
-#: An epoch after whatever a method does at the begin.
+#: An epoch after the head start of any method.
 LATE = 50.0
 
 
 @pytest.fixture
 def table(make_table, source: str) -> DataTable:
-    """Small data, with a column that tells the attribute of most rows."""
+    """Small data, with a column that holds the attribute of most rows."""
     table = make_table(**SOURCES[source])
     hint = [f"value {int(value)}" if row % 7 else "" for row, value in enumerate(table.attribute)]
     return replace(table, columns={"hint": np.array(hint)})
@@ -144,7 +146,7 @@ def fetch_all_inputs(table: DataTable, split: str = "train") -> Tensor:
     return table.inputs.fetch(table.split[split])
 
 
-def test_a_step_has_a_finite_scalar_loss_and_plain_logs(algorithm: Algorithm, table: DataTable, batches) -> None:
+def test_step_has_a_finite_scalar_loss_and_detached_logs(algorithm: Algorithm, table: DataTable, batches) -> None:
     for epoch in (0.0, 0.7, LATE):
         step = algorithm(next(batches(algorithm, table)), epoch)
         assert isinstance(step, Step) and step.loss.shape == () and step.loss.requires_grad
@@ -169,14 +171,14 @@ def test_every_trained_parameter_gets_a_gradient(
         assert any(bool(gradient.any()) for gradient in gradients)
 
 
-def test_a_saved_state_gives_the_same_predictions_and_the_same_next_step(
+def test_method_loaded_from_its_state_predicts_and_steps_the_same(
     build, name: str, options: dict[str, Any], table: DataTable, batches, take_steps
 ) -> None:
-    def next_step(one: Algorithm) -> tuple[Step, list[Tensor]]:
-        one.zero_grad()
-        step = one(next(batches(one, table, 5)), LATE)
+    def compute_next_step(method: Algorithm) -> tuple[Step, list[Tensor]]:
+        method.zero_grad()
+        step = method(next(batches(method, table, 5)), LATE)
         step.loss.backward()
-        return step, [p.grad for p in get_trained_parameters(one) if p.grad is not None]
+        return step, [p.grad for p in get_trained_parameters(method) if p.grad is not None]
 
     # The second one is new: what a stage has found must be in the state too.
     first = build(name, table, **options)
@@ -185,8 +187,8 @@ def test_a_saved_state_gives_the_same_predictions_and_the_same_next_step(
     second.stage = first.stage
     second.load_state_dict(save_and_load(first.state_dict()))
     assert torch.equal(first.predict(fetch_all_inputs(table)), second.predict(fetch_all_inputs(table)))
-    step, gradient = next_step(first)
-    step_again, gradient_again = next_step(second)
+    step, gradient = compute_next_step(first)
+    step_again, gradient_again = compute_next_step(second)
     assert torch.equal(step.loss, step_again.loss)
     assert step.logs.keys() == step_again.logs.keys()
     assert all(torch.equal(step.logs[key], step_again.logs[key]) for key in step.logs)
@@ -194,7 +196,9 @@ def test_a_saved_state_gives_the_same_predictions_and_the_same_next_step(
     assert find_differing_tensors(copy_tensors(first.state_dict()), copy_tensors(second.state_dict())) == []
 
 
-def test_the_seed_decides_the_training(build, name: str, options: dict[str, Any], table: DataTable, take_steps) -> None:
+def test_training_depends_on_the_seed_only(
+    build, name: str, options: dict[str, Any], table: DataTable, take_steps
+) -> None:
     results = []
     for seed in (1, 1, 2):
         torch.manual_seed(len(results))
@@ -202,11 +206,11 @@ def test_the_seed_decides_the_training(build, name: str, options: dict[str, Any]
         take_steps(algorithm, table)
         results.append(copy_tensors(algorithm.state_dict()))
     assert find_differing_tensors(results[0], results[1]) == []
-    drawn = [key for key in results[0] if key.endswith(".weight") and bool(results[0][key].any())]
-    assert drawn and not any(torch.equal(results[0][key], results[2][key]) for key in drawn)
+    weight_names = [key for key in results[0] if key.endswith(".weight") and bool(results[0][key].any())]
+    assert weight_names and not any(torch.equal(results[0][key], results[2][key]) for key in weight_names)
 
 
-def test_a_step_reads_no_value_on_the_host_and_sends_none(
+def test_step_transfers_no_value_between_host_and_device(
     algorithm: Algorithm, table: DataTable, batches, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The meta device has no values, so reading one fails; and no generators, so one of the CPU serves.
@@ -215,14 +219,14 @@ def test_a_step_reads_no_value_on_the_host_and_sends_none(
     batch = next(batches(algorithm, table))
     moved = Batch(batch.inputs.to("meta"), batch.label.to("meta"), batch.index.to("meta"))
     algorithm(moved, 0.0).loss.backward()  # tables are placed on the device once
-    with DeviceTransferRecorder("meta") as sent:
+    with DeviceTransferRecorder("meta") as recorder:
         for epoch in (0.0, 0.7, LATE):
             algorithm(moved, epoch).loss.backward()
-    assert sent.operations == []
+    assert recorder.operations == []
     assert all(parameter.grad is not None for parameter in get_trained_parameters(algorithm))
 
 
-def test_training_lowers_the_loss_and_learns_the_rows(
+def test_training_lowers_the_loss_and_fits_the_rows(
     algorithm: Algorithm, table: DataTable, batches, take_steps
 ) -> None:
     rows = table.split["train"]
@@ -263,23 +267,29 @@ def train_algorithm(
     return fit
 
 
-def test_attributes_of_training_rows_do_not_reach_a_method_that_asks_for_none(
+def test_attributes_do_not_reach_a_method_that_does_not_need_them(
     name: str, options: dict[str, Any], table: DataTable, tmp_path: Path
 ) -> None:
     cls: type[Algorithm] = import_component("method", name, METHODS)
     options = {key: value for key, value in options.items() if key != "stage"}
     if cls(lambda: MLP(table.info), table.info, **build_arguments(cls, options)).needs_attributes:
         pytest.skip("the method declares that it needs attributes")
-    seen: list[object] = []
+    attributes_received: list[object] = []
     rows = table.split["train"]
     other = table.attribute.clone()
     other[rows] = table.attribute[rows][torch.randperm(48, generator=torch.Generator().manual_seed(0))]
     other[rows[::3]] = -1
     assert not torch.equal(other, table.attribute)
     fits = [
-        train_algorithm(cls, build_arguments(cls, options), replace(table, attribute=attribute), tmp_path, seen.append)
+        train_algorithm(
+            cls,
+            build_arguments(cls, options),
+            replace(table, attribute=attribute),
+            tmp_path,
+            attributes_received.append,
+        )
         for attribute in (table.attribute, other)
     ]
     assert find_differing_tensors(*(copy_tensors(fit.algorithm.state_dict()) for fit in fits)) == []
     assert fits[0].record.rows == fits[1].record.rows
-    assert seen == [None, None]
+    assert attributes_received == [None, None]

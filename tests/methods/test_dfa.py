@@ -15,7 +15,7 @@ from logit_correction.types import TrainingRows
 OPTIONS = {"lambda_dis": 3.0, "lambda_swap_b": 5.0, "lambda_swap": 0.5, "swap_from_epoch": 2.0, "q": 0.7}
 
 
-def compute_reference_gce(loss: torch.Tensor) -> torch.Tensor:
+def reference_gce(loss: torch.Tensor) -> torch.Tensor:
     return ((1 - torch.exp(-loss) ** 0.7) / 0.7).mean()
 
 
@@ -24,7 +24,7 @@ def has_gradient(module: nn.Module) -> bool:
 
 
 @pytest.mark.parametrize("epoch", [0.0, 9.0])
-def test_each_loss_teaches_its_own_encoder_alone(epoch: float, table, build, batches) -> None:
+def test_each_loss_trains_its_own_encoder_only(epoch: float, table, build, batches) -> None:
     only_debiased = build("DFA", table, **OPTIONS | {"lambda_dis": 0.0, "lambda_swap_b": 0.0})
     network = only_debiased.network
     only_debiased(next(batches(only_debiased, table)), epoch).loss.backward()
@@ -39,7 +39,7 @@ def test_each_loss_teaches_its_own_encoder_alone(epoch: float, table, build, bat
     assert not has_gradient(network.intrinsic) and not has_gradient(network.intrinsic_head)
 
 
-def test_swapping_keeps_the_label_with_the_intrinsic_half(table, build, batches) -> None:
+def test_swapped_features_keep_the_label_of_the_intrinsic_half(table, build, batches) -> None:
     algorithm = build("DFA", table, **OPTIONS)
     twin = build("DFA", table, **OPTIONS)
     batch = next(batches(algorithm, table))
@@ -53,31 +53,31 @@ def test_swapping_keeps_the_label_with_the_intrinsic_half(table, build, batches)
     rows = [torch.cat([inner[i], outer[i]]) for i in range(16)]
     swapped = [torch.cat([inner[i], outer[order[i]]]) for i in range(16)]
 
-    def losses(head: nn.Module, features: list[torch.Tensor], labels: list[int]) -> torch.Tensor:
+    def compute_losses(head: nn.Module, features: list[torch.Tensor], labels: list[int]) -> torch.Tensor:
         return cross_entropy(head(torch.stack(features)), torch.tensor(labels), reduction="none")
 
     label = batch.label.tolist()
-    plain = losses(network.intrinsic_head, rows, label)
-    biased = losses(network.biased_head, rows, label)
+    plain = compute_losses(network.intrinsic_head, rows, label)
+    biased = compute_losses(network.biased_head, rows, label)
     weight = twin.difficulty(batch.index, batch.label, biased, plain)
-    kept = losses(network.intrinsic_head, swapped, label)
-    followed = losses(network.biased_head, swapped, [label[i] for i in order])
-    expected = (weight * plain).mean() + 3.0 * compute_reference_gce(biased)
-    expected = expected + 0.5 * ((weight * kept).mean() + 5.0 * compute_reference_gce(followed))
+    intrinsic_losses = compute_losses(network.intrinsic_head, swapped, label)
+    biased_losses = compute_losses(network.biased_head, swapped, [label[i] for i in order])
+    expected = (weight * plain).mean() + 3.0 * reference_gce(biased)
+    expected = expected + 0.5 * ((weight * intrinsic_losses).mean() + 5.0 * reference_gce(biased_losses))
     torch.testing.assert_close(step.loss, expected)
-    torch.testing.assert_close(step.logs["loss_debiased_swapped"], (weight * kept).mean().detach())
-    torch.testing.assert_close(step.logs["loss_biased_swapped"], compute_reference_gce(followed).detach())
+    torch.testing.assert_close(step.logs["loss_debiased_swapped"], (weight * intrinsic_losses).mean().detach())
+    torch.testing.assert_close(step.logs["loss_biased_swapped"], reference_gce(biased_losses).detach())
 
 
-def test_features_are_swapped_after_a_fifth_of_the_training_unless_told_otherwise(table, build) -> None:
-    def setup(algorithm: DFA, epochs: int) -> float:
+def test_swapping_starts_after_a_fifth_of_the_training_by_default(table, build) -> None:
+    def get_swap_epoch(algorithm: DFA, epochs: int) -> float:
         algorithm.setup(TrainingRows(table.label[table.split["train"]], epochs=epochs))
         return algorithm.swap_from_epoch
 
     algorithm = build("DFA", table)
-    told = build("DFA", table, swap_from_epoch=2.0)
-    assert setup(algorithm, 0) == 3  # a loop of one's own may not tell
-    assert setup(algorithm, 100) == 20
-    assert setup(told, 0) == setup(told, 100) == 2
+    with_option = build("DFA", table, swap_from_epoch=2.0)
+    assert get_swap_epoch(algorithm, 0) == 3  # a loop of one's own may not tell
+    assert get_swap_epoch(algorithm, 100) == 20
+    assert get_swap_epoch(with_option, 0) == get_swap_epoch(with_option, 100) == 2
     with pytest.raises(InputError, match=r"never.*swap_from_epoch"):
-        setup(told, 2)
+        get_swap_epoch(with_option, 2)

@@ -18,7 +18,7 @@ def get_training_rows(table: DataTable) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.parametrize("name", ["LC", "Reweighting"])
-def test_the_loss_of_an_unknown_row_is_plain_cross_entropy(name: str, table, build, batches) -> None:
+def test_loss_of_a_row_with_unknown_attribute_is_cross_entropy(name: str, table, build, batches) -> None:
     mixing = {} if name == "Reweighting" else {"mixing": "NoMixing"}
     attribute = torch.where(torch.arange(48) % 3 == 1, -1, get_training_rows(table)[1])
     algorithm = build(name, table, attributes=FixedAttributes(attribute), **mixing)
@@ -26,11 +26,13 @@ def test_the_loss_of_an_unknown_row_is_plain_cross_entropy(name: str, table, bui
         batch = type(batch)(batch.inputs[:1], batch.label[:1], batch.index[:1])
         plain = cross_entropy(algorithm.network(batch.inputs), batch.label)
         unknown = int(attribute[batch.index]) == -1
-        found = algorithm(batch, 0.0).loss
-        assert torch.equal(found, plain) if unknown else not torch.allclose(found, plain)
+        loss = algorithm(batch, 0.0).loss
+        assert torch.equal(loss, plain) if unknown else not torch.allclose(loss, plain)
     # They are in no group either.
-    known = attribute >= 0
-    counts = torch.zeros(3, 3).index_put_((get_training_rows(table)[0][known], attribute[known]), torch.ones(()), True)
+    is_known = attribute >= 0
+    counts = torch.zeros(3, 3).index_put_(
+        (get_training_rows(table)[0][is_known], attribute[is_known]), torch.ones(()), True
+    )
     smoothing = 0.0 if name == "Reweighting" else 0.3
     expected = (counts + smoothing) / (counts + smoothing).sum()
     torch.testing.assert_close(algorithm.group_prior.table, expected)

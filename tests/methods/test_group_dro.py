@@ -17,7 +17,7 @@ def count_training_groups(table: DataTable) -> list[int]:
 
 
 @pytest.mark.parametrize("adjustment", [0.0, 2.0])
-def test_group_dro_gets_the_weights_of_a_loop_over_groups(adjustment: float, table, build, batches, take_steps) -> None:
+def test_group_dro_equals_a_loop_over_rows_and_groups(adjustment: float, table, build, batches, take_steps) -> None:
     algorithm = build("GroupDRO", table, adjustment=adjustment, step_size=0.5)
     network = copy.deepcopy(algorithm.network)
     optimizer = torch.optim.SGD(network.parameters(), lr=0.1)
@@ -38,17 +38,17 @@ def test_group_dro_gets_the_weights_of_a_loop_over_groups(adjustment: float, tab
                 means[g] = sum(members) / len(members)
                 q[g] *= math.exp(0.5 * (float(means[g].detach()) + adjustment / math.sqrt(size[g])))
             total = sum(q)
-            q = [one / total for one in q]
+            q = [weight / total for weight in q]
             optimizer.zero_grad()
             sum(q[g] * means[g] for g in means).backward()
             optimizer.step()
     assert absent
     torch.testing.assert_close(algorithm.q, torch.tensor(q), rtol=1e-4, atol=1e-6)
-    for mine, other in zip(algorithm.network.parameters(), network.parameters(), strict=True):
-        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-6)
+    for actual, expected in zip(algorithm.network.parameters(), network.parameters(), strict=True):
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-6)
 
 
-def test_balanced_sampling_gives_every_group_the_same_share(table, build) -> None:
+def test_group_dro_samples_every_group_equally(table, build) -> None:
     weight = build("GroupDRO", table).begin_stage(0, None).sample_weight
     rows = table.split["train"]
     group = table.label[rows] * 3 + table.attribute[rows]

@@ -10,7 +10,7 @@ from logit_correction.errors import TrainingError
 from .conftest import collect_stage_outputs
 
 
-def test_the_second_stage_sees_the_rows_that_the_first_network_gets_wrong_more_often(table, build, take_steps) -> None:
+def test_jtt_upweights_the_errors_of_the_first_network(table, build, take_steps) -> None:
     method = build("JTT", table, up_weight=7, identification_epochs=2, identification_learning_rate=0.1)
     first = method.begin_stage(0, None)
     assert (first.epochs, first.learning_rate, first.sample_weight) == (2, 0.1, None)
@@ -23,7 +23,7 @@ def test_the_second_stage_sees_the_rows_that_the_first_network_gets_wrong_more_o
     assert plan.epochs is None and plan.learning_rate is None
 
 
-def test_without_errors_there_is_nothing_to_train_on_twice(table, build, take_steps) -> None:
+def test_jtt_without_errors_is_refused(table, build, take_steps) -> None:
     method = build("JTT", table)
     take_steps(method, table, epochs=80)
     with pytest.raises(TrainingError, match=r"error set is empty.*lower `identification_epochs`"):

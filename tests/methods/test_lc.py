@@ -64,13 +64,13 @@ def test_lc_without_a_correction_equals_erm(options, table, build, take_steps) -
     lc = build("LC", table, seed=2, **options)
     for algorithm in (erm, lc):
         take_steps(algorithm, table, epochs=4)
-    assert find_differing_tensors(*(one.network.state_dict() for one in (erm, lc))) == []
+    assert find_differing_tensors(*(method.network.state_dict() for method in (erm, lc))) == []
 
 
-def compute_reference_biased_loss(logits: Tensor, label: Tensor) -> Tensor:
+def reference_biased_loss(logits: Tensor, label: Tensor) -> Tensor:
     """(1 - p^q) / q by its definition, with q = 0.7."""
-    own = logits.softmax(1).gather(1, label[:, None]).squeeze(1)
-    return ((1 - own**0.7) / 0.7).mean()
+    label_probability = logits.softmax(1).gather(1, label[:, None]).squeeze(1)
+    return ((1 - label_probability**0.7) / 0.7).mean()
 
 
 def train_reference(algorithm: LC, table: DataTable, batches, epochs: int, form: str) -> tuple[nn.Module, ...]:
@@ -85,7 +85,7 @@ def train_reference(algorithm: LC, table: DataTable, batches, epochs: int, form:
         for number, batch in enumerate(batches(algorithm, table, epoch)):
             logits = biased(batch.inputs)
             biased_optimizer.zero_grad()
-            compute_reference_biased_loss(logits, batch.label).backward()
+            reference_biased_loss(logits, batch.label).backward()
             biased_optimizer.step()
 
             probability = logits.detach().softmax(1)
@@ -115,19 +115,19 @@ def train_reference(algorithm: LC, table: DataTable, batches, epochs: int, form:
 
 
 @pytest.mark.parametrize("form", ["none", "every-row", "minority-rows"])
-def test_one_loss_and_one_optimiser_equal_two_of_each(form: str, table, build, take_steps, batches) -> None:
+def test_lc_equals_reference_with_two_losses_and_two_optimizers(form: str, table, build, take_steps, batches) -> None:
     mixing = {"mixing": "NoMixing"} if form == "none" else {"mixing": {"name": "GroupMixUp", "rows": form}}
     algorithm = build("LC", table, **PLAIN | mixing)
     robust, biased, prior = train_reference(algorithm, table, batches, 3, form)
     take_steps(algorithm, table, epochs=3)
     pairs = [(algorithm.network, robust), (algorithm.attributes.network, biased), (algorithm.group_prior, prior)]
-    for one, other in pairs:
-        for key, value in copy_tensors(other.state_dict()).items():
-            torch.testing.assert_close(one.state_dict()[key], value, rtol=1e-4, atol=2e-5)
+    for actual, expected in pairs:
+        for key, value in copy_tensors(expected.state_dict()).items():
+            torch.testing.assert_close(actual.state_dict()[key], value, rtol=1e-4, atol=2e-5)
     assert bool((prior.table > 0.02).any()) and bool(torch.isfinite(prior.table).all())
 
 
-def test_the_oracle_is_corrected_by_the_counted_prior_of_the_true_group(table, build, batches) -> None:
+def test_lc_with_true_attributes_uses_the_counted_prior(table, build, batches) -> None:
     counted = {"name": "Counted", "smoothing": 0.5}
     algorithm = build("LC", table, attributes="TrueAttributes", prior=counted, mixing="NoMixing", strength=0.7)
     batch = next(batches(algorithm, table))
@@ -143,7 +143,7 @@ def test_the_oracle_is_corrected_by_the_counted_prior_of_the_true_group(table, b
     torch.testing.assert_close(algorithm(batch, 0.0).loss, torch.stack(losses).mean())
 
 
-def test_rows_of_small_groups_are_drawn_oftener_and_weighted_back(table, build) -> None:
+def test_oversampling_draws_small_groups_more_often_and_weights_them_back(table, build) -> None:
     options = {"attributes": "TrueAttributes", "mixing": "NoMixing"}
     algorithm, plain = (build("LC", table, **options, oversampling=power) for power in (0.5, 0.0))
     plan = algorithm.begin_stage(0, None).sample_weight
@@ -153,9 +153,9 @@ def test_rows_of_small_groups_are_drawn_oftener_and_weighted_back(table, build) 
     torch.testing.assert_close(plan / plan.mean(), expected / expected.mean())
     assert float(plan.max() / plan.min()) > 2
     # The expected loss of a draw is the mean loss of all rows.
-    drawn = torch.zeros((), dtype=torch.float64)
+    expected_loss = torch.zeros((), dtype=torch.float64)
     for i in range(48):
-        one = Batch(table.inputs.fetch(rows[i : i + 1]), table.label[rows[i : i + 1]], torch.tensor([i]))
-        drawn += plan[i] / plan.sum() * algorithm(one, 0.0).loss.detach()
-    whole = plain(Batch(table.inputs.fetch(rows), table.label[rows], torch.arange(48)), 0.0).loss.detach()
-    torch.testing.assert_close(drawn.float(), whole)
+        row_batch = Batch(table.inputs.fetch(rows[i : i + 1]), table.label[rows[i : i + 1]], torch.tensor([i]))
+        expected_loss += plan[i] / plan.sum() * algorithm(row_batch, 0.0).loss.detach()
+    mean_loss = plain(Batch(table.inputs.fetch(rows), table.label[rows], torch.arange(48)), 0.0).loss.detach()
+    torch.testing.assert_close(expected_loss.float(), mean_loss)

@@ -19,10 +19,10 @@ class ReferenceLfF:
         self.label: dict[int, int] = {}
 
     def weights(self, index: Tensor, label: Tensor, biased: Tensor, debiased: Tensor) -> Tensor:
-        for which, losses in enumerate((biased, debiased)):
+        for index_of_network, losses in enumerate((biased, debiased)):
             for i, y, loss in zip(index.tolist(), label.tolist(), losses.tolist(), strict=True):
-                past = self.average[which].get(i, loss)
-                self.average[which][i] = self.momentum * past + (1 - self.momentum) * loss
+                past = self.average[index_of_network].get(i, loss)
+                self.average[index_of_network][i] = self.momentum * past + (1 - self.momentum) * loss
                 self.label[i] = y
         weights = []
         for i, y in zip(index.tolist(), label.tolist(), strict=True):
@@ -35,7 +35,7 @@ class ReferenceLfF:
 
 
 @pytest.mark.parametrize("q", [0.7, 0.0])
-def test_both_networks_get_the_weights_of_the_reference(q: float, table, build, batches, take_steps) -> None:
+def test_lff_equals_reference_for_both_networks(q: float, table, build, batches, take_steps) -> None:
     algorithm = build("LfF", table, q=q)
     biased = copy.deepcopy(algorithm.biased_network)
     debiased = copy.deepcopy(algorithm.network)
@@ -44,15 +44,15 @@ def test_both_networks_get_the_weights_of_the_reference(q: float, table, build, 
     take_steps(algorithm, table, epochs=4)
     for epoch in range(4):
         for batch in batches(algorithm, table, epoch):
-            hard = cross_entropy(biased(batch.inputs), batch.label, reduction="none")
-            own = cross_entropy(debiased(batch.inputs), batch.label, reduction="none")
-            weight = reference.weights(batch.index, batch.label, hard, own)
+            biased_losses = cross_entropy(biased(batch.inputs), batch.label, reduction="none")
+            debiased_losses = cross_entropy(debiased(batch.inputs), batch.label, reduction="none")
+            weight = reference.weights(batch.index, batch.label, biased_losses, debiased_losses)
             # The biased network never hears of the weights.
-            loss = ((1 - torch.exp(-hard) ** q) / q).mean() if q else hard.mean()
-            for optimizer, value in ((first, loss), (second, (weight * own).mean())):
+            loss = ((1 - torch.exp(-biased_losses) ** q) / q).mean() if q else biased_losses.mean()
+            for optimizer, value in ((first, loss), (second, (weight * debiased_losses).mean())):
                 optimizer.zero_grad()
                 value.backward()
                 optimizer.step()
-    for mine, other in ((algorithm.biased_network, biased), (algorithm.network, debiased)):
-        for key, value in mine.state_dict().items():
-            torch.testing.assert_close(value, other.state_dict()[key], rtol=1e-3, atol=1e-4)
+    for actual, expected in ((algorithm.biased_network, biased), (algorithm.network, debiased)):
+        for key, value in actual.state_dict().items():
+            torch.testing.assert_close(value, expected.state_dict()[key], rtol=1e-3, atol=1e-4)

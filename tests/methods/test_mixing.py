@@ -1,4 +1,4 @@
-"""Mixing with independent partners: who with whom, how much, and the prior that goes with it."""
+"""Mixing with independent partners: partners, shares, and the mixed prior."""
 
 from __future__ import annotations
 
@@ -17,14 +17,16 @@ def test_independent_mixup_draws_partners_independent_of_the_label() -> None:
     prior.set_table(torch.tensor([[9.0, 1.0], [2.0, 8.0]]))
     batch = Batch(torch.eye(size), label, torch.arange(size))
     generator = torch.Generator().manual_seed(0)
-    given = MixingContext(batch, label, prior, Correlation.one_to_one(2), 0.0, generator)
+    context = MixingContext(batch, label, prior, Correlation.one_to_one(2), 0.0, generator)
     # Rows are unit vectors: a mixed input tells who was mixed and how.
-    mixed, log_prior = IndependentMixUp(limit=0.3)(torch.nn.Identity(), given)
-    own = mixed.diagonal()
-    partner = (mixed - torch.diag(own)).argmax(dim=1)
-    share = 1 - own
+    mixed, log_prior = IndependentMixUp(limit=0.3)(torch.nn.Identity(), context)
+    own_share = mixed.diagonal()
+    partner = (mixed - torch.diag(own_share)).argmax(dim=1)
+    partner_share = 1 - own_share
     torch.testing.assert_close(mixed.sum(dim=1), torch.ones(size))
-    assert 0.29 < float(share.max()) <= 0.3 + 1e-6 and float(share.mean()) == pytest.approx(0.15, abs=0.01)
+    assert 0.29 < float(partner_share.max()) <= 0.3 + 1e-6 and float(partner_share.mean()) == pytest.approx(
+        0.15, abs=0.01
+    )
     for y in (0, 1):
         assert float(label[partner[label == y]].double().mean()) == pytest.approx(0.25, abs=0.07)
     assert len(partner.unique()) > size / 2

@@ -17,14 +17,14 @@ from logit_correction.types import Correlation
 
 #: Options without hidden inputs: what is hidden is drawn on the device, whose generator is another one. Heads on views
 #: are trained on the CPU wherever the networks are.
-AHEAD = {"name": "Online", "head_start_epochs": 1}
+HEAD_START = {"name": "Online", "head_start_epochs": 1}
 HALVES = {"name": "CrossFitted", "splits": 1}
 CASES: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in METHODS if name not in ("LC", "Reweighting")),
     ("LC", {"attributes": "Online", "prior": {"name": "Moving", "estimator": "cell"}, "mixing": "GroupMixUp"}),
-    ("LC", {"attributes": {**AHEAD, "epochs": 1}, "mixing": {"name": "GroupMixUp", "place": "features"}}),
+    ("LC", {"attributes": {**HEAD_START, "epochs": 1}, "mixing": {"name": "GroupMixUp", "place": "features"}}),
     ("LC", {"attributes": {"name": "Auto"}}),
-    ("LC", {"attributes": {"name": "Clusters", "attributes": AHEAD}}),
+    ("LC", {"attributes": {"name": "Clusters", "attributes": HEAD_START}}),
     ("Reweighting", {"attributes": "TrueAttributes"}),
     ("GroupDRO", {"attributes": HALVES}),
 ]
@@ -35,7 +35,9 @@ pytestmark = [
 ]
 
 
-def train(build: Any, name: str, options: dict[str, Any], table: DataTable, device: str) -> tuple[Algorithm, Tensor]:
+def train_on_device(
+    build: Any, name: str, options: dict[str, Any], table: DataTable, device: str
+) -> tuple[Algorithm, Tensor]:
     """Two epochs in every stage, with plain gradient descent, which keeps small differences small."""
     algorithm: Algorithm = build(name, table, seed=1, **options).to(device)
 
@@ -61,15 +63,17 @@ def train(build: Any, name: str, options: dict[str, Any], table: DataTable, devi
 
 
 @pytest.mark.parametrize(("name", "options"), CASES, ids=[f"{name} {options}" for name, options in CASES])
-def test_training_on_a_gpu_gives_the_same_weights(
+def test_training_on_gpu_and_cpu_gives_the_same_weights(
     name: str, options: dict[str, Any], make_table, build, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    own = StepRandomness.next
-    monkeypatch.setattr(StepRandomness, "next", lambda self, device: own(self, torch.device("cpu")))
-    several = Correlation.from_table([[0, 1], [2], [3, 4]])
-    table = make_table(several if "Clusters" in str(options) else None)
-    (on_cpu, expected), (on_gpu, found) = (train(build, name, options, table, device) for device in ("cpu", "cuda"))
-    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+    draw_next = StepRandomness.next
+    monkeypatch.setattr(StepRandomness, "next", lambda self, device: draw_next(self, torch.device("cpu")))
+    correlation = Correlation.from_table([[0, 1], [2], [3, 4]])
+    table = make_table(correlation if "Clusters" in str(options) else None)
+    (on_cpu, expected), (on_gpu, actual) = (
+        train_on_device(build, name, options, table, device) for device in ("cpu", "cuda")
+    )
+    torch.testing.assert_close(actual, expected, rtol=1e-3, atol=1e-4)
     state = on_gpu.state_dict()
     for key, value in on_cpu.state_dict().items():
         if isinstance(value, Tensor) and value.is_floating_point():

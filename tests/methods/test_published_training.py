@@ -84,7 +84,7 @@ def draw_batches(count: int, seed: int = 0) -> list[tuple[np.ndarray, np.ndarray
 
 @pytest.mark.parametrize("normalize_columns", [False, True])
 @pytest.mark.parametrize("averaging", ["batch", "moving", "moving-rows"])
-def test_published_prior_after_twenty_batches_with_empty_groups(averaging: Any, normalize_columns: bool) -> None:
+def test_published_prior_equals_reference_with_empty_groups(averaging: Any, normalize_columns: bool) -> None:
     reference = ReferencePrior(averaging, 0.5, normalize_columns)
     prior = GroupPrior(
         LABELS,
@@ -104,13 +104,13 @@ def test_published_prior_after_twenty_batches_with_empty_groups(averaging: Any, 
         torch.testing.assert_close(prior.table, torch.from_numpy(reference.table), rtol=1e-9, atol=1e-12)
         columns = torch.from_numpy(reference.columns(attribute))
         torch.testing.assert_close(prior.for_attribute(torch.from_numpy(attribute)), columns, rtol=1e-9, atol=1e-12)
-        expected = torch.log(columns + FLOOR)  # of which the package takes each row's greatest value off
+        expected = torch.log(columns + FLOOR)  # from which the package subtracts each row's maximum
         expected = expected - expected.amax(dim=1, keepdim=True)
         torch.testing.assert_close(prior.log_for_attribute(torch.from_numpy(attribute)), expected)
     assert empty_groups > 20
 
 
-def test_a_group_without_rows_counts_as_zero_in_the_published_prior_alone() -> None:
+def test_only_the_published_prior_counts_a_group_without_rows_as_zero() -> None:
     label = torch.tensor([0, 1])
     probability = torch.tensor([[0.9, 0.1], [0.2, 0.8]])
     values = {}
@@ -131,14 +131,14 @@ def test_generalized_cross_entropy_with_and_without_the_factor_q() -> None:
     label = torch.tensor([0, 2, 1])
     logits = torch.randn(3, LABELS, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
     probability = logits.softmax(dim=1)
-    own = probability.gather(1, label[:, None])
+    label_probability = probability.gather(1, label[:, None])
     cross_entropy_gradient = probability - nn.functional.one_hot(label, LABELS)
     for multiply_by_q, factor in ((False, 1.0), (True, q)):
         leaf = logits.clone().requires_grad_()
         loss = generalized_cross_entropy(leaf, label, q, multiply_by_q=multiply_by_q)
-        torch.testing.assert_close(loss, factor * (1 - own.squeeze(1) ** q) / q)
+        torch.testing.assert_close(loss, factor * (1 - label_probability.squeeze(1) ** q) / q)
         loss.sum().backward()
-        torch.testing.assert_close(leaf.grad, factor * own**q * cross_entropy_gradient)
+        torch.testing.assert_close(leaf.grad, factor * label_probability**q * cross_entropy_gradient)
 
 
 def test_ramp_of_group_mixup_is_the_published_sigmoid() -> None:
@@ -162,7 +162,7 @@ def build_paper_method(seed: int) -> LC:
 
 
 def draw_training_batch(seed: int) -> Batch:
-    """Four rows of each label, one of them bias-conflicting, so that there is no choice of partners to draw."""
+    """Four rows of each label, one of them bias-conflicting, so that its partners are determined."""
     label = torch.arange(ROWS) % LABELS
     attribute = torch.where(torch.arange(ROWS) < LABELS, (label + 1) % LABELS, label)
     shows_attribute = nn.functional.one_hot(attribute, LABELS).double()
@@ -201,7 +201,7 @@ class ReferenceOptimizer:
 
 
 @pytest.mark.parametrize("optimizer_name", ["sgd", "adam"])
-def test_whole_steps_of_the_preset_are_the_published_ones(optimizer_name: Any) -> None:
+def test_steps_of_the_paper_preset_equal_the_published_training(optimizer_name: Any) -> None:
     q = 0.7
     learning_rate = 1e-2
     method = build_paper_method(seed=3)
@@ -226,7 +226,7 @@ def test_whole_steps_of_the_preset_are_the_published_ones(optimizer_name: Any) -
         label = batch.label.numpy()
         target = np.eye(LABELS)[label]
         probability = softmax(inputs @ biased[0].T + biased[1])
-        own = probability[np.arange(ROWS), label]
+        label_probability = probability[np.arange(ROWS), label]
         attribute = probability.argmax(axis=1)
         assert ((attribute != label) == (np.arange(ROWS) < LABELS)).all()
         prior.update(label, probability)
@@ -240,7 +240,7 @@ def test_whole_steps_of_the_preset_are_the_published_ones(optimizer_name: Any) -
         mixed_columns = weight * columns + (1 - weight) * columns[partner]
         corrected = mixed @ robust[0].T + robust[1] + np.log(mixed_columns + FLOOR)
 
-        biased_gradient = (q * own**q)[:, None] * (probability - target) / ROWS
+        biased_gradient = (q * label_probability**q)[:, None] * (probability - target) / ROWS
         robust_gradient = (softmax(corrected) - target) / ROWS
         biased = biased_optimizer.step(biased, [biased_gradient.T @ inputs, biased_gradient.sum(axis=0)])
         robust = robust_optimizer.step(robust, [robust_gradient.T @ mixed, robust_gradient.sum(axis=0)])

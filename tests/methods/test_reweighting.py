@@ -15,7 +15,7 @@ from logit_correction.types import Batch, DataInfo, TrainingRows
 COUNTS = {(0, 0): 20, (0, 1): 1, (1, 0): 3, (1, 1): 40}
 
 
-def make_batch_of_counts(counts: dict[tuple[int, int], int]) -> tuple[Batch, Tensor]:
+def build_batch_with_counts(counts: dict[tuple[int, int], int]) -> tuple[Batch, Tensor]:
     """A batch with so many rows of each group, and their attributes."""
     pairs = [pair for pair, count in counts.items() for _ in range(count)]
     label, attribute = torch.tensor(pairs).T
@@ -31,7 +31,7 @@ def build_reweighting(batch: Batch, attribute: Tensor, **options: object) -> Rew
     return algorithm
 
 
-def compute_balanced_risk(
+def reference_balanced_risk(
     algorithm: Reweighting, batch: Batch, attribute: Tensor, counts: dict[tuple[int, int], int]
 ) -> Tensor:
     losses = cross_entropy(algorithm.network(batch.inputs), batch.label, reduction="none")
@@ -40,14 +40,14 @@ def compute_balanced_risk(
 
 
 @pytest.mark.parametrize("counts", [COUNTS, {k: v for k, v in COUNTS.items() if k != (0, 1)}], ids=["all", "one empty"])
-def test_with_true_groups_the_mean_over_all_rows_is_the_group_balanced_risk(counts) -> None:
-    batch, attribute = make_batch_of_counts(counts)
+def test_loss_with_true_groups_is_the_group_balanced_risk(counts) -> None:
+    batch, attribute = build_batch_with_counts(counts)
     algorithm = build_reweighting(batch, attribute, attributes="TrueAttributes")
     assert algorithm.needs_attributes
-    torch.testing.assert_close(algorithm(batch, 0.0).loss, compute_balanced_risk(algorithm, batch, attribute, counts))
+    torch.testing.assert_close(algorithm(batch, 0.0).loss, reference_balanced_risk(algorithm, batch, attribute, counts))
     # Batches of an epoch, of one row each, have that risk as their mean.
-    single = [
+    row_batches = [
         Batch(batch.inputs[i : i + 1], batch.label[i : i + 1], batch.index[i : i + 1]) for i in range(len(batch.label))
     ]
-    mean = torch.stack([algorithm(one, 0.0).loss for one in single]).mean()
-    torch.testing.assert_close(mean, compute_balanced_risk(algorithm, batch, attribute, counts))
+    mean = torch.stack([algorithm(row_batch, 0.0).loss for row_batch in row_batches]).mean()
+    torch.testing.assert_close(mean, reference_balanced_risk(algorithm, batch, attribute, counts))

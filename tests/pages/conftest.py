@@ -26,22 +26,22 @@ COLORS = ["red", "orange", "yellow", "lime", "green", "cyan", "azure", "blue", "
 SKILL = {"ERM": (0.99, 0.31), "LC": (0.95, 0.74), "JTT": (0.9, 0.5)}
 
 
-def predict(
+def draw_logits(
     label: np.ndarray, minority: np.ndarray, skill: tuple[float, float], num_labels: int, seed: int
 ) -> np.ndarray:
     """Logits (N, L) that are right as often as ``skill`` says."""
     draw = np.random.default_rng(seed)
     right = draw.random(len(label)) < np.where(minority, skill[1], skill[0])
-    shown = np.where(right, label, (label + draw.integers(1, num_labels, len(label))) % num_labels)
+    predicted = np.where(right, label, (label + draw.integers(1, num_labels, len(label))) % num_labels)
     logits = draw.normal(size=(len(label), num_labels))
-    logits[np.arange(len(label)), shown] += 6.0
+    logits[np.arange(len(label)), predicted] += 6.0
     return logits
 
 
 def write_run(
     folder: Path, method: str, predictions: Predictions, correlated: bool, data: dict[str, Any], extra: dict[str, Any]
 ) -> Path:
-    seen = ["label", "attribute"] if predictions.attribute is not None else ["label"]
+    labels_read = ["label", "attribute"] if predictions.attribute is not None else ["label"]
     correlation = Correlation.one_to_one(len(predictions.label_names)) if correlated else None
     names = {"label_names": list(predictions.label_names), "attribute_names": list(predictions.attribute_names)}
     report = {
@@ -52,7 +52,7 @@ def write_run(
         "epochs": 2,
         "selection": {"rule": "last", "split": None, "labels_read": []},
         "test": GroupReport.from_predictions(predictions, correlation).to_dict(),
-        "labels_read": {"train": ["label"], "valid": ["label"], "test": seen},
+        "labels_read": {"train": ["label"], "valid": ["label"], "test": labels_read},
         "environment": {"torch": "2.15.0", "device": "cpu"},
         "seconds": {"train": 61.2, "evaluate": 0.8},
     } | extra
@@ -69,15 +69,15 @@ def write_run(
     return folder
 
 
-def colored_run(folder: Path, method: str, seed: int = 0, ratio: float = 0.005, **extra: Any) -> Path:
+def write_colored_run(folder: Path, method: str, seed: int = 0, ratio: float = 0.005, **extra: Any) -> Path:
     """Ten digits in ten colours; (digit 3, colour blue) has no test rows."""
     draw = np.random.default_rng(7)
     label = draw.integers(0, 10, 4000)
     attribute = draw.integers(0, 10, 4000)
-    kept = (label != 3) | (attribute != 7)
-    label = label[kept]
-    attribute = attribute[kept]
-    logits = predict(label, label != attribute, SKILL[method], 10, seed + len(method))
+    has_test_rows = (label != 3) | (attribute != 7)
+    label = label[has_test_rows]
+    attribute = attribute[has_test_rows]
+    logits = draw_logits(label, label != attribute, SKILL[method], 10, seed + len(method))
     rows = Predictions(np.arange(len(label)), label, logits, DIGITS, attribute, COLORS)
     counts = 3 + 5_000 * np.eye(10, dtype=int)
     options = {"minority_ratio": ratio, "severity": 4, "seed": seed}
@@ -95,7 +95,7 @@ def colored_run(folder: Path, method: str, seed: int = 0, ratio: float = 0.005, 
     return write_run(folder, method, rows, True, data, {"seed": seed} | extra)
 
 
-def birds_run(
+def write_birds_run(
     folder: Path,
     method: str,
     skill: tuple[float, float] | None = None,
@@ -113,27 +113,29 @@ def birds_run(
     sizes = [2255, 2255, 642, 642]
     label = np.repeat([0, 0, 1, 1], sizes)
     ground = np.repeat([0, 1, 0, 1], sizes)
-    logits = predict(label, label != ground, skill or SKILL[method], 2, len(method) + 10 * seed)
-    known = {} if attribute_names is None else {"attribute": ground, "attribute_names": attribute_names}
-    rows = Predictions(np.arange(len(label)), label, logits, label_names, **known)
+    logits = draw_logits(label, label != ground, skill or SKILL[method], 2, len(method) + 10 * seed)
+    attributes = {} if attribute_names is None else {"attribute": ground, "attribute_names": attribute_names}
+    rows = Predictions(np.arange(len(label)), label, logits, label_names, **attributes)
     if estimated and method == "LC":
-        likely = PredictedAttributes(ground, [f"that of {name}" for name in label_names], [[0], [1]], "heads on border")
-        rows = replace(rows, estimate=likely)
+        estimate = PredictedAttributes(
+            ground, [f"that of {name}" for name in label_names], [[0], [1]], "heads on border"
+        )
+        rows = replace(rows, estimate=estimate)
     data = {"name": "Waterbirds", "options": {"root": "/data"}}
     return write_run(folder, method, rows, correlated and attribute_names is not None, data, {"seed": seed} | extra)
 
 
 @pytest.fixture
-def colored() -> Callable[..., Path]:
-    return colored_run
+def make_colored_run() -> Callable[..., Path]:
+    return write_colored_run
 
 
 @pytest.fixture
-def birds() -> Callable[..., Path]:
-    return birds_run
+def make_birds_run() -> Callable[..., Path]:
+    return write_birds_run
 
 
-def look(view: str, ratio: float | None = 0.9, breadth: int = 0, rows: int = 76) -> ViewEvidence:
+def build_view_evidence(view: str, ratio: float | None = 0.9, breadth: int = 0, rows: int = 76) -> ViewEvidence:
     """What a view might tell."""
     return ViewEvidence(
         (view,), breadth, 0.93, 0.9, 0.94, ratio, rows, 0.1,
@@ -141,15 +143,17 @@ def look(view: str, ratio: float | None = 0.9, breadth: int = 0, rows: int = 76)
     )  # fmt: skip
 
 
-def found(verdict: Verdict, views: Sequence[str], *looks: ViewEvidence, corrects: bool = True, **more: Any) -> Finding:
+def build_finding(
+    verdict: Verdict, views: Sequence[str], *evidence: ViewEvidence, corrects: bool = True, **changes: Any
+) -> Finding:
     """A verdict on views, and what others tell."""
-    signs = CandidateStatistics(12, 0.1, 0.6, 0.5, 0.5, 0.5)
-    weighed = [ScoredCandidate(tuple(views), 0.8, signs)] if looks and views else []
-    about = tuple(views) if weighed else ()
-    given = {
-        "user_named": not weighed,
-        "num_rows": 100 if looks else 0,
-        "evidence": looks,
-        "candidates": tuple(weighed),
-    } | more
-    return Finding(verdict, tuple(views) if corrects else (), candidate_views=about, **given)
+    statistics = CandidateStatistics(12, 0.1, 0.6, 0.5, 0.5, 0.5)
+    candidates = [ScoredCandidate(tuple(views), 0.8, statistics)] if evidence and views else []
+    candidate_views = tuple(views) if candidates else ()
+    options = {
+        "user_named": not candidates,
+        "num_rows": 100 if evidence else 0,
+        "evidence": evidence,
+        "candidates": tuple(candidates),
+    } | changes
+    return Finding(verdict, tuple(views) if corrects else (), candidate_views=candidate_views, **options)

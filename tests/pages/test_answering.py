@@ -66,7 +66,7 @@ def open_page(browser: Any, folder: Path, page: str) -> None:
     browser.get(file.as_uri())
 
 
-def test_keys_fill_in_the_sheet_that_the_command_reads(browser: Any, tmp_path: Path) -> None:
+def test_form_saves_the_sheet_filled_in_by_keys(browser: Any, tmp_path: Path) -> None:
     """Byte for byte as the program would write it, with texts that try to run as script or formula."""
     sheet = make_sheet(6)
     open_page(browser, tmp_path, render_sheet(sheet, LABELS))
@@ -79,7 +79,7 @@ def test_keys_fill_in_the_sheet_that_the_command_reads(browser: Any, tmp_path: P
     assert browser.title == "Rows to label"
 
 
-def test_answers_survive_a_closed_page_and_belong_to_their_sheet(browser: Any, tmp_path: Path) -> None:
+def test_form_keeps_answers_of_its_sheet_after_reload(browser: Any, tmp_path: Path) -> None:
     open_page(browser, tmp_path, render_sheet(make_sheet(4), LABELS))
     press(browser, "1", "0")
     browser.refresh()
@@ -88,7 +88,7 @@ def test_answers_survive_a_closed_page_and_belong_to_their_sheet(browser: Any, t
     assert find_part(browser, "count").text == "0 of 5"
 
 
-def test_arrows_move_and_an_answer_can_be_changed(browser: Any, tmp_path: Path) -> None:
+def test_form_moves_by_arrow_keys_and_changes_answers(browser: Any, tmp_path: Path) -> None:
     from selenium.webdriver.common.keys import Keys
 
     sheet = make_sheet(3)
@@ -100,7 +100,7 @@ def test_arrows_move_and_an_answer_can_be_changed(browser: Any, tmp_path: Path) 
     assert read_saved(tmp_path) == (tmp_path / "expected.csv").read_text(encoding="utf-8")
 
 
-def test_of_many_labels_one_is_found_by_typing(browser: Any, tmp_path: Path) -> None:
+def test_form_filters_many_labels_by_typing(browser: Any, tmp_path: Path) -> None:
     from selenium.webdriver.common.keys import Keys
 
     names = [f"species {number}" for number in range(120)]
@@ -110,7 +110,7 @@ def test_of_many_labels_one_is_found_by_typing(browser: Any, tmp_path: Path) -> 
     assert read_saved(tmp_path).count("species 117") == 1
 
 
-def test_clicks_alone_do_on_a_narrow_screen(tmp_path: Path) -> None:
+def test_form_works_by_clicks_on_a_narrow_screen(tmp_path: Path) -> None:
     for browser in open_browser(tmp_path, width=500):
         from selenium.webdriver.common.by import By
 
@@ -125,14 +125,14 @@ def test_clicks_alone_do_on_a_narrow_screen(tmp_path: Path) -> None:
         assert width <= 0
 
 
-def test_every_control_has_a_name_and_what_happens_is_announced(browser: Any, tmp_path: Path) -> None:
+def test_form_controls_have_names_and_announce_changes(browser: Any, tmp_path: Path) -> None:
     from selenium.webdriver.common.by import By
 
     picture = encode_picture(np.zeros((3, 20, 30), np.uint8), 480)
     open_page(browser, tmp_path, render_sheet(make_sheet(2), LABELS, image=picture))
     controls = browser.find_elements(By.CSS_SELECTOR, "#answering button, #answering input, #answering progress")
-    shown = [control for control in controls if control.is_displayed()]
-    assert len(shown) > 8 and all(control.accessible_name for control in shown)
+    visible_controls = [control for control in controls if control.is_displayed()]
+    assert len(visible_controls) > 8 and all(control.accessible_name for control in visible_controls)
     press(browser, "1")
     status = find_part(browser, "status")
     assert status.get_attribute("aria-live") == "polite"
@@ -140,7 +140,7 @@ def test_every_control_has_a_name_and_what_happens_is_announced(browser: Any, tm
     assert "Row 2 of 2" in status.get_attribute("textContent")
 
 
-def test_without_a_script_all_rows_are_listed(tmp_path: Path) -> None:
+def test_form_without_script_lists_all_rows(tmp_path: Path) -> None:
     page = render_sheet(make_sheet(3), LABELS)
     assert page.count("<li>") == 3 and '<section id="answering" hidden>' in page
     assert ATTACK not in page

@@ -9,23 +9,25 @@ from logit_correction.pages.plots import build_accuracy_curve, select_metric_by_
 COLORS = {"ERM": "#111111", "LC": "#222222"}
 
 
-def recorded(**columns: list[float]) -> pd.DataFrame:
+def build_metrics(**columns: list[float]) -> pd.DataFrame:
     rows = len(next(iter(columns.values())))
     return pd.DataFrame({"step": range(1, rows + 1), "epoch": range(rows), "stage": 0, **columns})
 
 
-def test_a_curve_shows_what_was_recorded() -> None:
-    drawn = build_accuracy_curve({"LC": recorded(valid_average=[0.1, 0.5, 0.9]), "ERM": recorded(loss=[2, 1])}, COLORS)
-    assert drawn is not None and drawn["ticks"] == {0: 0, 1: 50, 2: 100}
-    (line,) = drawn["lines"]
+def test_accuracy_curve_shows_the_recorded_metrics() -> None:
+    curve = build_accuracy_curve(
+        {"LC": build_metrics(valid_average=[0.1, 0.5, 0.9]), "ERM": build_metrics(loss=[2, 1])}, COLORS
+    )
+    assert curve is not None and curve["ticks"] == {0: 0, 1: 50, 2: 100}
+    (line,) = curve["lines"]
     assert (line["name"], line["color"]) == ("LC", "#222222")
     assert line["points"] == [pytest.approx(point) for point in ((0, 90), (50, 50), (100, 10))]
     assert build_accuracy_curve({"LC": pd.DataFrame()}, COLORS) is None
-    (one,) = build_accuracy_curve({"LC": recorded(valid_average=[0.5])}, COLORS)["lines"]  # type: ignore[index]
-    assert one["points"] == [(0, 50)]
+    (single_line,) = build_accuracy_curve({"LC": build_metrics(valid_average=[0.5])}, COLORS)["lines"]  # type: ignore[index]
+    assert single_line["points"] == [(0, 50)]
 
 
-def test_epochs_are_those_of_the_last_stage() -> None:
+def test_metric_by_epoch_counts_epochs_of_the_last_stage() -> None:
     rows = []
     for stage, epochs in enumerate([2, 3]):
         for epoch in range(epochs):

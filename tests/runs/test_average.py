@@ -21,7 +21,7 @@ from logit_correction.types import DataInfo
 INFO = DataInfo(num_labels=3, num_rows=10, input_shape=(5,))
 
 
-def make_people(rows: int, seed: int) -> pd.DataFrame:
+def build_people_frame(rows: int, seed: int) -> pd.DataFrame:
     """Make a table whose column `form` is a shortcut to the outcome."""
     generator = np.random.default_rng(seed)
     is_ill = generator.integers(2, size=rows)
@@ -37,7 +37,7 @@ MEMBERS: list[dict[str, Any]] = [
 ]
 
 
-def make_options(network: str, **options: Any) -> dict[str, Any]:
+def build_options(network: str, **options: Any) -> dict[str, Any]:
     """Return the options of a run of an average."""
     method = {"name": "Average", "members": MEMBERS, **options}
     return {"method": method, "network": network, "epochs": 2, "threads": 1, "page": False}
@@ -45,15 +45,15 @@ def make_options(network: str, **options: Any) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    return from_table(make_people(240, 0), label="outcome", folder=tmp_path_factory.mktemp("table"))
+    return from_table(build_people_frame(240, 0), label="outcome", folder=tmp_path_factory.mktemp("table"))
 
 
 @pytest.fixture(scope="module", params=["Linear", "MLP"])
 def averaged_run(request: pytest.FixtureRequest, table: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return train(table, tmp_path_factory.mktemp("runs") / request.param, **make_options(request.param)).path
+    return train(table, tmp_path_factory.mktemp("runs") / request.param, **build_options(request.param)).path
 
 
-def average_of_separate_runs(table: Any, network: str, rows: pd.DataFrame) -> np.ndarray:
+def average_separate_runs(table: Any, network: str, rows: pd.DataFrame) -> np.ndarray:
     """Return the averaged centred log-probabilities of the members, each trained as a run of its own."""
     total = np.zeros((len(rows), 2))
     for member in MEMBERS:
@@ -64,25 +64,25 @@ def average_of_separate_runs(table: Any, network: str, rows: pd.DataFrame) -> np
     return total
 
 
-def test_it_predicts_the_average_of_its_members_logits(averaged_run: Path, table: Any) -> None:
-    rows = make_people(50, 1).drop(columns="outcome")
-    expected = average_of_separate_runs(table, averaged_run.name, rows)
-    found = np.log(load(averaged_run).predict_proba(rows))
-    np.testing.assert_allclose(found - found.mean(axis=1, keepdims=True), expected, atol=2e-5)
+def test_average_predicts_the_mean_of_its_members_logits(averaged_run: Path, table: Any) -> None:
+    rows = build_people_frame(50, 1).drop(columns="outcome")
+    expected = average_separate_runs(table, averaged_run.name, rows)
+    log_probability = np.log(load(averaged_run).predict_proba(rows))
+    np.testing.assert_allclose(log_probability - log_probability.mean(axis=1, keepdims=True), expected, atol=2e-5)
 
 
-def test_heads_on_the_same_features_become_one_head(averaged_run: Path) -> None:
+def test_average_of_heads_on_the_same_features_is_one_head(averaged_run: Path) -> None:
     network = load(averaged_run).model.algorithm.network
     assert isinstance(network, Linear if averaged_run.name == "Linear" else AveragedNetwork)
     assert not list(averaged_run.glob("*resume*"))
 
 
-def test_it_is_a_run_like_others(averaged_run: Path, tmp_path: Path) -> None:
+def test_average_run_is_loaded_evaluated_and_exported(averaged_run: Path, tmp_path: Path) -> None:
     run = load(averaged_run)
     assert run.report.method == "Average"
     assert run.evaluate("test")["average"] == run.report.test.average
     assert RunConfig.read(averaged_run / "config.yaml").method.options["members"] == MEMBERS
-    rows = make_people(20, 2)
+    rows = build_people_frame(20, 2)
     assert run.evaluate(rows, label="outcome")["count"] == 20
     pytest.importorskip("onnxscript")
     folder = export(run, "onnx", tmp_path / "onnx")
@@ -90,8 +90,10 @@ def test_it_is_a_run_like_others(averaged_run: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("network", ["Linear", "MLP"])
-def test_interrupted_within_any_member_it_ends_as_one_that_was_not(network: str, table: Any, tmp_path: Path) -> None:
-    whole = train(table, tmp_path / "whole", **make_options(network))
+def test_average_interrupted_within_a_member_resumes_to_the_same_weights(
+    network: str, table: Any, tmp_path: Path
+) -> None:
+    uninterrupted = train(table, tmp_path / "whole", **build_options(network))
     stops = [0]
 
     def stop(trainer: Any) -> dict[str, float]:
@@ -102,9 +104,9 @@ def test_interrupted_within_any_member_it_ends_as_one_that_was_not(network: str,
 
     for _ in range(2):
         with pytest.raises(TrainingInterrupted):
-            train(table, tmp_path / "stopped", after_epoch=stop, resume=True, **make_options(network))
-    resumed = train(table, tmp_path / "stopped", after_epoch=stop, resume=True, **make_options(network))
-    for name, value in whole.model.algorithm.state_dict().items():
+            train(table, tmp_path / "stopped", after_epoch=stop, resume=True, **build_options(network))
+    resumed = train(table, tmp_path / "stopped", after_epoch=stop, resume=True, **build_options(network))
+    for name, value in uninterrupted.model.algorithm.state_dict().items():
         if isinstance(value, torch.Tensor):
             assert torch.equal(value, resumed.model.algorithm.state_dict()[name]), name
 
@@ -112,8 +114,8 @@ def test_interrupted_within_any_member_it_ends_as_one_that_was_not(network: str,
 # -- labelled new rows
 
 
-def make_labelled_rows(path: Path, rows: int) -> pd.DataFrame:
-    """Write labelled rows of a kind that was never trained on: a great dose, of which all are well."""
+def build_labelled_frame(path: Path, rows: int) -> pd.DataFrame:
+    """Write labelled rows of a kind that was never trained on: rows with a high dose, all with the label well."""
     generator = np.random.default_rng(5)
     dose = np.where(np.arange(rows) % 2, generator.normal(6, 0.3, rows), generator.normal(0, 1, rows))
     frame = pd.DataFrame({"dose": dose, "form": "f0"})
@@ -124,16 +126,16 @@ def make_labelled_rows(path: Path, rows: int) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("network", ["Linear", "MLP"])
-def test_labelled_rows_of_a_new_kind_teach_a_correction(network: str, table: Any, tmp_path: Path) -> None:
-    frame = make_labelled_rows(tmp_path, 40)
-    before = train(table, tmp_path / "before", **make_options(network))
+def test_labelled_new_rows_train_a_correction(network: str, table: Any, tmp_path: Path) -> None:
+    frame = build_labelled_frame(tmp_path, 40)
+    before = train(table, tmp_path / "before", **build_options(network))
     source = before.model.source
     (_, store, _) = next(before.model.read(source.new_rows(frame.drop(columns="outcome"))))
     inputs = store.fetch(torch.arange(40))
     label = np.array([before.label_names.index(name) for name in frame["outcome"]])
     write_row_archive(tmp_path / "answers.npz", inputs, label=label, weight=np.ones(40))
-    after = train(table, tmp_path / "after", **make_options(network, answers=str(tmp_path / "answers.npz")))
-    new = make_labelled_rows(tmp_path, 40).drop(columns="outcome")
+    after = train(table, tmp_path / "after", **build_options(network, answers=str(tmp_path / "answers.npz")))
+    new = build_labelled_frame(tmp_path, 40).drop(columns="outcome")
     new = new[new["dose"] > 4]
     assert (after.predict(new) == "well").mean() > (before.predict(new) == "well").mean()
     assert after.predict_proba(new)[:, after.label_names.index("well")].mean() > 0.5
@@ -145,40 +147,40 @@ TOKENS = {"ids": torch.arange(6).reshape(3, 2), "mask": torch.ones(3, 2)}
 
 
 @pytest.mark.parametrize("inputs", [None, torch.ones(3, 4), TOKENS])
-def test_rows_are_read_as_they_were_written(inputs: Any, tmp_path: Path) -> None:
+def test_row_archive_is_read_as_written(inputs: Any, tmp_path: Path) -> None:
     write_row_archive(tmp_path / "rows.npz", inputs, **VALUES)
-    found, arrays = read_row_archive(tmp_path / "rows.npz", AXES, "again")
-    assert_equal_inputs(found, inputs)
+    inputs_read, arrays = read_row_archive(tmp_path / "rows.npz", AXES, "again")
+    assert_equal_inputs(inputs_read, inputs)
     for name, values in VALUES.items():
         np.testing.assert_array_equal(arrays[name], values)
 
 
 @pytest.mark.parametrize("name", ["inputs", "inputs:"])  # in the answers and in the new rows of older audits
-def test_archives_of_older_versions_are_read(name: str, tmp_path: Path) -> None:
+def test_row_archives_of_older_versions_are_read(name: str, tmp_path: Path) -> None:
     np.savez_compressed(tmp_path / "rows.npz", **VALUES, **{name: np.ones((3, 4), dtype=np.float32)})
-    found, _ = read_row_archive(tmp_path / "rows.npz", AXES, "again")
-    assert_equal_inputs(found, torch.ones(3, 4))
+    inputs_read, _ = read_row_archive(tmp_path / "rows.npz", AXES, "again")
+    assert_equal_inputs(inputs_read, torch.ones(3, 4))
 
 
-def assert_equal_inputs(found: Any, expected: Any) -> None:
+def assert_equal_inputs(actual: Any, expected: Any) -> None:
     """Fail unless two inputs hold the same tensors."""
-    assert type(found) is type(expected)
+    assert type(actual) is type(expected)
     if isinstance(expected, dict):
-        assert found.keys() == expected.keys() and all(torch.equal(found[name], expected[name]) for name in expected)
+        assert actual.keys() == expected.keys() and all(torch.equal(actual[name], expected[name]) for name in expected)
     elif expected is not None:
-        assert torch.equal(found, expected)
+        assert torch.equal(actual, expected)
 
 
 @pytest.mark.parametrize("content", [None, b"", b"PK\x03\x04 no archive"])
-def test_labelled_rows_that_cannot_be_read_are_named(content: bytes | None, table: Any, tmp_path: Path) -> None:
+def test_unreadable_labelled_rows_are_named(content: bytes | None, table: Any, tmp_path: Path) -> None:
     path = tmp_path / "rows.npz"
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(InputError, match=r"rows\.npz.*answer the sheet of the audit again"):
-        train(table, tmp_path / "run", **make_options("Linear", answers=str(path)))
+        train(table, tmp_path / "run", **build_options("Linear", answers=str(path)))
 
 
-def test_arrays_of_different_rows_are_refused(tmp_path: Path) -> None:
+def test_arrays_of_different_lengths_are_refused(tmp_path: Path) -> None:
     write_row_archive(tmp_path / "rows.npz", torch.ones(4, 2), **VALUES)
     with pytest.raises(InputError, match="different numbers of rows"):
         read_row_archive(tmp_path / "rows.npz", AXES, "again")
@@ -188,7 +190,7 @@ def test_arrays_of_different_rows_are_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [5, 700])
-def test_folding_is_exact(size: int) -> None:
+def test_average_written_into_a_head_is_exact(size: int) -> None:
     info = DataInfo(num_labels=3, num_rows=10, input_shape=(size,))
     average = AveragedNetwork([Linear(info), Linear(info)], [0.7, 0.3]).eval()
     assert average.correction is not None
@@ -199,7 +201,7 @@ def test_folding_is_exact(size: int) -> None:
     torch.testing.assert_close(head(inputs), average(inputs), atol=1e-4, rtol=1e-4)
 
 
-def test_the_correction_is_added_to_the_centred_average() -> None:
+def test_correction_is_added_to_the_centred_average() -> None:
     members = [MLP(INFO, [4]), MLP(INFO, [4])]
     average = AveragedNetwork(members, [0.75, 0.25])
     inputs = torch.randn(6, 5)
@@ -212,7 +214,7 @@ def test_the_correction_is_added_to_the_centred_average() -> None:
     torch.testing.assert_close(average(inputs), expected + 1)
 
 
-def test_a_network_without_a_linear_head_is_averaged_without_a_correction() -> None:
+def test_networks_without_a_linear_head_are_averaged_without_a_correction() -> None:
     average = AveragedNetwork([nn.Sequential(nn.Linear(5, 3)), nn.Sequential(nn.Linear(5, 3))], [0.5, 0.5])
     assert average.correction is None
     assert average(torch.randn(4, 5)).shape == (4, 3)
@@ -231,6 +233,6 @@ def test_a_network_without_a_linear_head_is_averaged_without_a_correction() -> N
         [{"weight": 0.04, "method": "ERM"}] * 25,
     ],
 )
-def test_members_without_fitting_weights_are_refused(members: Any) -> None:
+def test_members_with_wrong_weights_are_refused(members: Any) -> None:
     with pytest.raises(InputError, match="members"):
         Average(lambda: Linear(INFO), INFO, members=members)

@@ -37,70 +37,74 @@ def images(make_table: TableFactory) -> DataTable:
     return make_table(images=True)
 
 
-def config(encoder: ComponentConfig = SMALL, method: str = "ERM", data: str = "Digits", **training: Any) -> RunConfig:
+def build_config(
+    encoder: ComponentConfig = SMALL, method: str = "ERM", data: str = "Digits", **training: Any
+) -> RunConfig:
     options = TrainingConfig(**{"epochs": 1, "batch_size": 512, "threads": 1, **training})
     return complete_config(RunConfig(ComponentConfig(data), ComponentConfig(method), encoder=encoder, training=options))
 
 
-def test_every_row_becomes_its_features(cache: Path, images: DataTable) -> None:
-    encoder = Encoder(complete_config(config()).encoder or SMALL, images.info)
-    table = encode_table(images, config())
+def test_encode_table_replaces_inputs_by_features(cache: Path, images: DataTable) -> None:
+    encoder = Encoder(complete_config(build_config()).encoder or SMALL, images.info)
+    table = encode_table(images, build_config())
     rows = torch.tensor([0, 17, len(images.inputs) - 1])
     expected = encoder.features(images.inputs.fetch(rows))
     torch.testing.assert_close(table.inputs.fetch(rows), expected, rtol=1e-4, atol=1e-5)
     assert table.inputs.input_shape == (6,) and len(table.inputs) == len(images.inputs)
     assert torch.equal(table.label, images.label) and table.split == images.split
-    shown = table.inputs.images(rows)
+    images_read = table.inputs.images(rows)
     original = images.inputs.images(rows)
-    assert shown is not None and original is not None and torch.equal(shown, original)
+    assert images_read is not None and original is not None and torch.equal(images_read, original)
     assert "6 numbers a row" in str(table.metadata["inputs"])
     table.check()
 
 
-def test_other_rows_get_their_features_in_the_same_way(cache: Path, images: DataTable) -> None:
-    plain, table = (encode_table(images, config(precision=one)).inputs for one in ("32-true", "bf16-mixed"))
+def test_encoder_encodes_other_rows_with_the_same_precision(cache: Path, images: DataTable) -> None:
+    plain, table = (
+        encode_table(images, build_config(precision=precision)).inputs for precision in ("32-true", "bf16-mixed")
+    )
     assert isinstance(plain, EncodedStore) and isinstance(table, EncodedStore)
-    other = ArrayStore(images.inputs.fetch(torch.arange(48)))  # type: ignore[arg-type]
-    torch.testing.assert_close(table.encoder.encode_store(other).values, table.values[:48])
+    other_rows = ArrayStore(images.inputs.fetch(torch.arange(48)))  # type: ignore[arg-type]
+    torch.testing.assert_close(table.encoder.encode_store(other_rows).values, table.values[:48])
     assert not torch.allclose(plain.values[:48], table.values[:48])
 
 
-def test_it_works_once_and_anew_for_other_inputs_or_weights_or_options(cache: Path, images: DataTable) -> None:
-    one = encode_table(images, config())
-    two = encode_table(images, config(method="LC", seed=5))  # neither method nor seed makes other features
+def test_features_are_cached_by_inputs_weights_and_options(cache: Path, images: DataTable) -> None:
+    first = encode_table(images, build_config())
+    second = encode_table(images, build_config(method="LC", seed=5))  # neither method nor seed makes other features
     rows = torch.arange(9)
-    assert torch.equal(torch.as_tensor(one.inputs.fetch(rows)), torch.as_tensor(two.inputs.fetch(rows)))
+    assert torch.equal(torch.as_tensor(first.inputs.fetch(rows)), torch.as_tensor(second.inputs.fetch(rows)))
     assert len(list(cache.glob("*.npy"))) == 1
     values = images.inputs.values.clone()  # type: ignore[attr-defined]
     values[-1, 2, 3, 3] ^= 1  # one pixel of one row
-    encode_table(dataclasses.replace(images, inputs=ArrayStore(values)), config())
+    encode_table(dataclasses.replace(images, inputs=ArrayStore(values)), build_config())
     assert len(list(cache.glob("*.npy"))) == 2
-    encode_table(images, config(ComponentConfig("ConvNet", {**SMALL.options, "channels": [4, 5]})))
+    encode_table(images, build_config(ComponentConfig("ConvNet", {**SMALL.options, "channels": [4, 5]})))
     assert len(list(cache.glob("*.npy"))) == 3
 
 
-def test_where_the_disk_is_full_rows_are_encoded_once_all_the_same(
+def test_features_are_computed_once_if_the_disk_is_full(
     cache: Path, images: DataTable, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     encode = Encoder.encode_batches
-    asked = list[int]()
+    calls = list[int]()
 
-    def counted(*given: Any) -> Any:
-        asked.append(1)
-        return encode(*given)
+    def encode_and_count(*arguments: Any) -> Any:
+        calls.append(1)
+        return encode(*arguments)
 
-    def full(*given: Any) -> None:
+    def fail_to_save(*arguments: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    kept = encode_table(images, config()).inputs.fetch(torch.arange(len(images.label)))
+    expected = encode_table(images, build_config()).inputs.fetch(torch.arange(len(images.label)))
     monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(cache.parent / "another"))
-    monkeypatch.setattr(Encoder, "encode_batches", counted)
-    monkeypatch.setattr(np, "save", full)
-    found = encode_table(images, config()).inputs.fetch(torch.arange(len(images.label)))
-    assert len(asked) == 1 and torch.equal(torch.as_tensor(found), torch.as_tensor(kept))
+    monkeypatch.setattr(Encoder, "encode_batches", encode_and_count)
+    monkeypatch.setattr(np, "save", fail_to_save)
+    actual = encode_table(images, build_config()).inputs.fetch(torch.arange(len(images.label)))
+    assert len(calls) == 1 and torch.equal(torch.as_tensor(actual), torch.as_tensor(expected))
 
 
-def test_a_run_trains_a_head_and_predicts_from_images(
+def test_run_with_encoder_trains_a_head_and_predicts_from_images(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     method = ComponentConfig("LC", {"attributes": {"name": "Online", "head_start_epochs": 1, "epochs": 1}})
@@ -120,21 +124,21 @@ def test_a_run_trains_a_head_and_predicts_from_images(
     names = np.asarray(table.label_names)[table.label[rows].numpy()]
     assert (model.predict(images) == names).mean() == pytest.approx(report["test"]["average"], abs=0.003)
     assert model.predict_proba(images[:0]).shape == (0, 10)
-    few = images[:40]
-    told = list[str]()
-    expected = model.predict(few)
-    again = load(run)
-    again.display = LineDisplay()
-    again.display.show_message = told.append  # type: ignore[method-assign]
-    again.model.encoder.encode_batches = None  # type: ignore[method-assign,assignment]
-    assert (again.predict(few) == expected).all() and not told  # features are kept
-    again = load(run)
-    again.display = LineDisplay()
-    again.display.show_message = told.append  # type: ignore[method-assign]
-    again.predict(images[:33])
-    assert told[-1] == "encode by ConvNet: step 33 of 33"
+    first_images = images[:40]
+    messages = list[str]()
+    expected = model.predict(first_images)
+    loaded = load(run)
+    loaded.display = LineDisplay()
+    loaded.display.show_message = messages.append  # type: ignore[method-assign]
+    loaded.model.encoder.encode_batches = None  # type: ignore[method-assign,assignment]
+    assert (loaded.predict(first_images) == expected).all() and not messages  # features are kept
+    loaded = load(run)
+    loaded.display = LineDisplay()
+    loaded.display.show_message = messages.append  # type: ignore[method-assign]
+    loaded.predict(images[:33])
+    assert messages[-1] == "encode by ConvNet: step 33 of 33"
     monkeypatch.setenv("LOGIT_CORRECTION_CACHE", str(run / "report.json"))  # no folder
-    assert (load(run).predict(few) == expected).all()
+    assert (load(run).predict(first_images) == expected).all()
     with pytest.raises(InputError, match="images have shape"):
         model.predict(np.zeros((2, 6), np.float32))
 
@@ -147,22 +151,24 @@ def test_a_run_trains_a_head_and_predicts_from_images(
         (ComponentConfig("my_parts.broken_features"), "features that are not finite vectors"),
     ],
 )
-def test_what_cannot_encode_is_refused(encoder: ComponentConfig, expected: str, cache: Path, tmp_path: Path) -> None:
+def test_networks_that_cannot_encode_are_refused(
+    encoder: ComponentConfig, expected: str, cache: Path, tmp_path: Path
+) -> None:
     with pytest.raises(InputError, match=expected):
-        train(config(encoder), tmp_path / "run")
+        train(build_config(encoder), tmp_path / "run")
     assert not (tmp_path / "run").exists() and not list(cache.glob("*.npy"))
 
 
-def test_features_are_the_same_to_the_last_digit_whatever_the_threads() -> None:
+def test_features_do_not_depend_on_the_number_of_threads() -> None:
     digits = Digits().build()
-    encoder = Encoder(complete_config(config()).encoder or SMALL, digits.info)
-    found = []
+    encoder = Encoder(complete_config(build_config()).encoder or SMALL, digits.info)
+    features = []
     before = torch.get_num_threads()
     try:
         for threads in (1, 2):
             torch.set_num_threads(threads)
-            found.append(encoder.encode_store(digits.inputs).values)
+            features.append(encoder.encode_store(digits.inputs).values)
             assert torch.get_num_threads() == threads
     finally:
         torch.set_num_threads(before)
-    assert torch.equal(*found) and len(found[0]) == len(digits.inputs)
+    assert torch.equal(*features) and len(features[0]) == len(digits.inputs)

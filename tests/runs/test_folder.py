@@ -31,7 +31,7 @@ with lock_folder(Path(sys.argv[1])):
 
 
 @contextmanager
-def holding(folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
+def start_lock_holder(folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
     """Start another process that holds the folder, and end it."""
     command = [sys.executable, "-c", HOLD, str(folder), *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -42,17 +42,17 @@ def holding(folder: Path, *words: str) -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def test_a_lock_is_given_back(tmp_path: Path) -> None:
+def test_folder_lock_is_released_after_an_error(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="mine"), lock_folder(tmp_path):
-        with lock_folder(tmp_path / "." / ".." / tmp_path.name):  # a block within one is free, by whatever path
+        with lock_folder(tmp_path / "." / ".." / tmp_path.name):  # a block within one is free, by any path
             check_folder_unlocked(tmp_path)
         raise RuntimeError("mine")
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow
-def test_another_process_holds_a_folder_until_it_is_killed(tmp_path: Path) -> None:
-    with holding(tmp_path, "fork") as other:
+def test_folder_is_locked_until_the_other_process_is_killed(tmp_path: Path) -> None:
+    with start_lock_holder(tmp_path, "fork") as other:
         with pytest.raises(FolderHeld, match=f"{tmp_path}'. is in use by another process"):
             train("Digits", tmp_path, method="ERM", epochs=1, threads=1, resume=True)
         assert [path.name for path in tmp_path.iterdir()] == [LOCK]
@@ -65,7 +65,7 @@ def test_another_process_holds_a_folder_until_it_is_killed(tmp_path: Path) -> No
     assert not (tmp_path / LOCK).exists()
 
 
-def test_what_killed_processes_left_is_swept_by_the_next_one(tmp_path: Path) -> None:
+def test_temporary_files_of_killed_processes_are_removed_by_the_next_write(tmp_path: Path) -> None:
     script = """
 import os, sys
 from pathlib import Path

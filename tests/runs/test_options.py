@@ -20,49 +20,51 @@ from logit_correction.runs.options import RUN_ARGUMENTS, complete_config, find_c
 from logit_correction.types import DataInfo
 
 
-def method_of(options: dict[str, Any], name: str = "LC") -> dict[str, Any]:
+def complete_method(options: dict[str, Any], name: str = "LC") -> dict[str, Any]:
     """The options of a method, with all its defaults, as ``config.yaml`` holds them."""
-    found: dict[str, Any] = complete_config({"data": "Digits", "method": {"name": name, **options}}).to_dict()["method"]
-    return found
+    method: dict[str, Any] = complete_config({"data": "Digits", "method": {"name": name, **options}}).to_dict()[
+        "method"
+    ]
+    return method
 
 
-def test_complete_fills_in_every_default_and_freezes_it(tmp_path: Path) -> None:
-    own = {"name": "LC", "strength": 0.5, "attributes": {"name": "Online", "q": 0.3}, "prior": "Moving"}
-    whole = complete_config({"data": {"name": "Digits", "severity": 2}, "method": own, "network": "mlp"})
-    assert whole.data.options["severity"] == 2 and set(whole.data.options) >= {"minority_ratio", "seed"}
-    options = whole.to_dict()["method"]
-    assert options["strength"] == 0.5 and options["attributes"]["q"] == 0.3 and whole.network.name == "MLP"
+def test_complete_config_fills_in_every_default_and_is_frozen(tmp_path: Path) -> None:
+    method = {"name": "LC", "strength": 0.5, "attributes": {"name": "Online", "q": 0.3}, "prior": "Moving"}
+    config = complete_config({"data": {"name": "Digits", "severity": 2}, "method": method, "network": "mlp"})
+    assert config.data.options["severity"] == 2 and set(config.data.options) >= {"minority_ratio", "seed"}
+    options = config.to_dict()["method"]
+    assert options["strength"] == 0.5 and options["attributes"]["q"] == 0.3 and config.network.name == "MLP"
     assert options["attributes"]["head_start_epochs"] == 0 and options["attributes"]["epochs"] is None
     assert options["prior"]["estimator"] == "joint" and options["prior"]["floor"] == 5e-5
     assert options["mixing"] == {"name": "IndependentMixUp", "limit": 0.3, "place": "inputs"}
     assert not {"network", "info", "seed", "biased_network"} & set(options)
-    assert complete_config(whole) == whole and complete_config(whole).method is whole.method
-    (tmp_path / "config.yaml").write_text(whole.to_yaml())
-    assert complete_config(RunConfig.read(tmp_path / "config.yaml")) == whole
-    for part in (whole, whole.training, whole.method):
+    assert complete_config(config) == config and complete_config(config).method is config.method
+    (tmp_path / "config.yaml").write_text(config.to_yaml())
+    assert complete_config(RunConfig.read(tmp_path / "config.yaml")) == config
+    for part in (config, config.training, config.method):
         with pytest.raises(dataclasses.FrozenInstanceError):
             part.name = "x"  # type: ignore[misc, union-attr]
 
 
-def test_forms_that_people_write() -> None:
-    plainly = method_of({"attributes": {"name": "CrossFitted", "splits": 1}})
-    whole = ComponentConfig("LC", {"attributes": ComponentConfig("CrossFitted", {"splits": 1})})
-    assert complete_config({"data": "Digits", "method": whole}).to_dict()["method"] == plainly
+def test_complete_config_accepts_common_spellings() -> None:
+    expected = complete_method({"attributes": {"name": "CrossFitted", "splits": 1}})
+    method = ComponentConfig("LC", {"attributes": ComponentConfig("CrossFitted", {"splits": 1})})
+    assert complete_config({"data": "Digits", "method": method}).to_dict()["method"] == expected
     numbers = {"minority_ratio": np.float64(0.1), "seed": np.int64(3), "severity": "2"}
     data = complete_config({"data": {"name": "digits", **numbers}, "method": "erm"}).data
     assert data.name == "Digits" and [data.options[name] for name in numbers] == [0.1, 3, 2]
     flat = {"data": "Digits", "method": "ERM"}
-    for words, found in (("colour", ["colour"]), ("[colour, border]", ["colour", "border"])):
-        assert complete_config({**flat, "leave_out": words}).training.leave_out == found
+    for words, views in (("colour", ["colour"]), ("[colour, border]", ["colour", "border"])):
+        assert complete_config({**flat, "leave_out": words}).training.leave_out == views
 
 
-def test_options_of_a_component_without_a_name_are_those_of_the_default() -> None:
-    assert method_of({"mixing": {"limit": 0.1}})["mixing"] == {
+def test_options_without_a_component_name_go_to_the_default_component() -> None:
+    assert complete_method({"mixing": {"limit": 0.1}})["mixing"] == {
         "name": "IndependentMixUp",
         "limit": 0.1,
         "place": "inputs",
     }
-    assert method_of({"attributes": "TrueAttributes", "prior": None})["prior"] is None
+    assert complete_method({"attributes": "TrueAttributes", "prior": None})["prior"] is None
     assert complete_config({"data": "Digits", "method": {"attributes": "TrueAttributes"}}).method.name == "LC"
 
 
@@ -93,7 +95,7 @@ def test_options_of_a_component_without_a_name_are_those_of_the_default() -> Non
         ({"method": "my_parts.Points"}, "'my_parts.Points' is not a method: give a class that derives from"),
     ],
 )
-def test_what_is_wrong_is_named(flat: dict[str, Any], expected: str) -> None:
+def test_wrong_option_is_named(flat: dict[str, Any], expected: str) -> None:
     with pytest.raises(InputError, match=re.escape(expected)):
         complete_config({"data": "Digits", "method": "ERM", "network": "MLP"} | flat)
 
@@ -104,38 +106,40 @@ PARTS_OF_A_KIND = [
 
 
 @pytest.mark.parametrize(("kind", "name"), PARTS_OF_A_KIND)
-def test_no_option_takes_what_is_no_finite_number(kind: str, name: str) -> None:
-    taken = {one: p for one, p in inspect.signature(find_component_class(kind, name)).parameters.items()}
-    taken = {
-        one: p for one, p in taken.items() if one not in RUN_ARGUMENTS.get(kind, ()) and p.kind is not p.VAR_KEYWORD
+def test_options_refuse_infinite_and_huge_numbers(kind: str, name: str) -> None:
+    parameters = {option: p for option, p in inspect.signature(find_component_class(kind, name)).parameters.items()}
+    parameters = {
+        option: p
+        for option, p in parameters.items()
+        if option not in RUN_ARGUMENTS.get(kind, ()) and p.kind is not p.VAR_KEYWORD
     }
-    needed = {one: "x" for one, p in taken.items() if p.default is p.empty}
-    for one, parameter in taken.items():
+    needed = {option: "x" for option, p in parameters.items() if p.default is p.empty}
+    for option, parameter in parameters.items():
         text = str(parameter.annotation)
         for value in [10**23] * ("int" in text) or [math.inf] * ("float" in text):
-            part = {"name": name, **needed, one: [value] if "list" in text else value}
-            with pytest.raises(InputError, match=rf"`({kind}\.)?{one}`"):
+            part = {"name": name, **needed, option: [value] if "list" in text else value}
+            with pytest.raises(InputError, match=rf"`({kind}\.)?{option}`"):
                 complete_config({"data": "Digits", "method": part if kind == "method" else {"name": "LC", kind: part}})
 
 
-def test_a_preset_lies_under_what_is_given() -> None:
+def test_given_options_override_the_preset() -> None:
     method = {"attributes": {"q": 0.8}, "mixing": "NoMixing"}
     flat = {"data": "Digits", "preset": "paper", "method": method, "epochs": 3}
-    whole = complete_config(flat).to_dict()
-    options = whole["method"]
-    assert options["name"] == "LC" and whole["epochs"] == 3 and options["mixing"] == {"name": "NoMixing"}
+    completed = complete_config(flat).to_dict()
+    options = completed["method"]
+    assert options["name"] == "LC" and completed["epochs"] == 3 and options["mixing"] == {"name": "NoMixing"}
     assert options["attributes"]["name"] == "Online" and options["attributes"]["q"] == 0.8
     assert (options["prior"]["estimator"], options["prior"]["momentum"]) == ("published", 0.5)
-    assert "preset" not in whole  # what it stood for is written out
+    assert "preset" not in completed  # what it stood for is written out
     other = complete_config({**flat, "method": {"name": "LC", "attributes": "TrueAttributes", "prior": None}}).to_dict()
     assert other["method"]["attributes"] == {"name": "TrueAttributes"} and other["method"]["prior"] is None
 
 
-def test_staged_lc_is_the_preset_under_its_own_name() -> None:
+def test_staged_lc_equals_its_preset() -> None:
     staged = complete_config({"data": "Digits", "preset": "staged"}).to_dict()["method"]
-    assert method_of({}, "StagedLC") == staged | {"name": "StagedLC"}
-    assert method_of({"attributes": {"splits": 1}}, "stagedlc")["attributes"]["name"] == "CrossFitted"
-    assert method_of({"attributes": "Online"}, "StagedLC")["attributes"]["name"] == "Online"
+    assert complete_method({}, "StagedLC") == staged | {"name": "StagedLC"}
+    assert complete_method({"attributes": {"splits": 1}}, "stagedlc")["attributes"]["name"] == "CrossFitted"
+    assert complete_method({"attributes": "Online"}, "StagedLC")["attributes"]["name"] == "Online"
 
 
 @pytest.mark.parametrize(
@@ -161,7 +165,7 @@ def test_network_and_weight_decay_fit_the_data(
 
 @settings(max_examples=30)
 @given(st.integers(2, 2_000_000), st.integers(1, 8))
-def test_few_rows_take_more_epochs_and_never_twenty_steps(rows: int, processes: int) -> None:
+def test_default_epochs_and_batch_size_give_enough_steps(rows: int, processes: int) -> None:
     config = RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM"), ComponentConfig("Linear"))
     config = dataclasses.replace(config, training=TrainingConfig(devices=processes))
     training = fill_defaults_from_data(config, DataInfo(num_labels=2, num_rows=rows, input_shape=(4,)))[0].training

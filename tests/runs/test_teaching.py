@@ -26,27 +26,27 @@ def draw_rows(seed: int, num_rows: int = 24, num_features: int = 6, num_labels: 
 
 
 @pytest.mark.parametrize("strength", [0.1, 1.0, 3.0])
-def test_without_an_offset_it_is_scikit_learns_logistic_regression(strength: float) -> None:
+def test_logit_correction_without_offset_equals_scikit_learn(strength: float) -> None:
     features, offset, label = draw_rows(0, 60)
-    found = teaching.fit_logit_correction(features, np.zeros_like(offset), label, strength)
+    coefficients = teaching.fit_logit_correction(features, np.zeros_like(offset), label, strength)
     oracle = LogisticRegression(C=1 / strength, fit_intercept=False, tol=1e-8, max_iter=2000).fit(features, label)
-    np.testing.assert_allclose(found.T, oracle.coef_, atol=1e-3)
+    np.testing.assert_allclose(coefficients.T, oracle.coef_, atol=1e-3)
 
 
 @pytest.mark.parametrize("num_features", [4, 80])
-def test_the_gradient_at_the_estimate_is_zero(num_features: int) -> None:
+def test_logit_correction_has_zero_gradient(num_features: int) -> None:
     features, offset, label = draw_rows(1, 20, num_features)
     weight = np.random.default_rng(1).uniform(0.5, 2, 20)
-    found = teaching.fit_logit_correction(features, offset, label, 0.3, weight)
-    logits = offset + features @ found
+    coefficients = teaching.fit_logit_correction(features, offset, label, 0.3, weight)
+    logits = offset + features @ coefficients
     probability = np.exp(logits - logits.max(axis=1, keepdims=True))
     probability /= probability.sum(axis=1, keepdims=True)
-    gradient = features.T @ (weight[:, None] * (probability - np.eye(3)[label])) + 0.3 * found
+    gradient = features.T @ (weight[:, None] * (probability - np.eye(3)[label])) + 0.3 * coefficients
     np.testing.assert_allclose(gradient, 0, atol=1e-3)
-    np.testing.assert_allclose(found.sum(axis=1), 0, atol=1e-4)  # a constant on all logits changes nothing
+    np.testing.assert_allclose(coefficients.sum(axis=1), 0, atol=1e-4)  # a constant on all logits changes nothing
 
 
-def test_it_is_the_kernel_form_with_one_unknown_for_each_row_and_label() -> None:
+def test_logit_correction_equals_the_kernel_form() -> None:
     features, offset, label = draw_rows(2, 15, 40)
     kernel = features @ features.T
     target = np.eye(3)[label]
@@ -59,13 +59,13 @@ def test_it_is_the_kernel_form_with_one_unknown_for_each_row_and_label() -> None
         return loss, (kernel @ (np.exp(log_probability) - target + dual)).ravel()
 
     solution = minimize(compute_loss, np.zeros(45), jac=True, method="L-BFGS-B", options={"ftol": 1e-14, "gtol": 1e-9})
-    found = teaching.fit_logit_correction(features, offset, label, 1.0)
-    np.testing.assert_allclose(features @ found, kernel @ solution.x.reshape(15, 3), atol=2e-3)
+    coefficients = teaching.fit_logit_correction(features, offset, label, 1.0)
+    np.testing.assert_allclose(features @ coefficients, kernel @ solution.x.reshape(15, 3), atol=2e-3)
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10_000))
-def test_order_of_rows_rotation_of_features_and_names_of_labels_do_not_matter(seed: int) -> None:
+def test_logit_correction_ignores_row_order_rotation_and_label_names(seed: int) -> None:
     features, offset, label = draw_rows(seed)
     generator = np.random.default_rng(seed)
     expected = features @ teaching.fit_logit_correction(features, offset, label, 0.5)
@@ -73,23 +73,23 @@ def test_order_of_rows_rotation_of_features_and_names_of_labels_do_not_matter(se
     rotation = np.linalg.qr(generator.normal(size=(6, 6)))[0]
     names = generator.permutation(3)
     position = np.argsort(names)
-    found = teaching.fit_logit_correction(
+    coefficients = teaching.fit_logit_correction(
         (features @ rotation)[order], offset[order][:, position], names[label][order], 0.5
     )
-    np.testing.assert_allclose((features @ rotation) @ found[:, names], expected, atol=2e-3)
+    np.testing.assert_allclose((features @ rotation) @ coefficients[:, names], expected, atol=2e-3)
 
 
-def test_rows_of_weight_two_are_rows_that_occur_twice() -> None:
+def test_rows_of_weight_two_count_as_duplicates() -> None:
     features, offset, label = draw_rows(3)
     weight = np.ones(len(label))
     weight[:5] = 2
     twice = np.r_[np.arange(len(label)), :5]
-    found = teaching.fit_logit_correction(features, offset, label, 0.5, weight)
+    coefficients = teaching.fit_logit_correction(features, offset, label, 0.5, weight)
     expected = teaching.fit_logit_correction(features[twice], offset[twice], label[twice], 0.5)
-    np.testing.assert_allclose(found, expected, atol=1e-3)
+    np.testing.assert_allclose(coefficients, expected, atol=1e-3)
 
 
-def test_the_stronger_the_prior_the_smaller_the_correction() -> None:
+def test_stronger_prior_gives_a_smaller_correction() -> None:
     features, offset, label = draw_rows(4)
     sizes = [
         np.linalg.norm(teaching.fit_logit_correction(features, offset, label, strength))
@@ -104,7 +104,7 @@ def test_the_stronger_the_prior_the_smaller_the_correction() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 40))
-def test_folds_are_level_and_the_same_in_any_order(seed: int, num_rows: int) -> None:
+def test_folds_are_balanced_and_ignore_the_order_of_rows(seed: int, num_rows: int) -> None:
     _, offset, label = draw_rows(seed, num_rows)
     fold = teaching.assign_folds(offset, label)
     sizes = np.bincount(fold)
@@ -116,7 +116,7 @@ def test_folds_are_level_and_the_same_in_any_order(seed: int, num_rows: int) -> 
         assert of_label.max() - of_label.min() <= 1
 
 
-def test_the_order_of_rows_does_not_change_what_is_learned() -> None:
+def test_guarded_correction_ignores_the_order_of_rows() -> None:
     features, offset, label = draw_rows(5, 40)
     mean = np.zeros(6)
     order = np.random.default_rng(0).permutation(40)
@@ -126,7 +126,7 @@ def test_the_order_of_rows_does_not_change_what_is_learned() -> None:
     np.testing.assert_allclose(first.coefficients, second.coefficients, atol=1e-3)
 
 
-def test_rows_of_a_new_kind_are_learned_from_few_labels() -> None:
+def test_guarded_correction_learns_new_rows_from_few_labels() -> None:
     generator = np.random.default_rng(0)
     features = generator.normal(size=(400, 20))
     is_new = features[:, 0] > 0.8
@@ -142,7 +142,7 @@ def test_rows_of_a_new_kind_are_learned_from_few_labels() -> None:
     assert after > before + 0.02
 
 
-def test_a_good_classifier_is_left_alone() -> None:
+def test_guarded_correction_leaves_a_good_classifier_unchanged() -> None:
     generator = np.random.default_rng(0)
     changed = 0
     for _ in range(40):
@@ -154,20 +154,20 @@ def test_a_good_classifier_is_left_alone() -> None:
     assert changed <= 6
 
 
-def test_few_labels_teach_nothing() -> None:
+def test_guarded_correction_of_very_few_labels_is_zero() -> None:
     features, offset, label = draw_rows(6, 9)
     correction = teaching.fit_guarded_logit_correction(features, offset, label, np.zeros(6), 1.0)
     assert correction.strength is None
     assert not correction(features).any()
 
 
-def test_labels_of_one_kind_alone_are_no_error() -> None:
+def test_guarded_correction_accepts_a_single_label() -> None:
     features, offset, _ = draw_rows(7, 12)
     correction = teaching.fit_guarded_logit_correction(features, offset, np.zeros(12, int), np.zeros(6), 1.0)
     assert np.isfinite(correction(features)).all()
 
 
-def test_features_without_variance_are_no_error() -> None:
+def test_guarded_correction_accepts_constant_features() -> None:
     _, offset, label = draw_rows(8, 12)
     correction = teaching.fit_guarded_logit_correction(np.ones((12, 6)), offset, label, np.ones(6), 1.0)
     assert not correction(np.ones((3, 6))).any()

@@ -16,30 +16,30 @@ from logit_correction import Audit, audit
 from logit_correction.shortcuts.answered_rows import count_answers
 from logit_correction.shortcuts.summaries import AnsweredRow, SelectionSummary
 
-from .conftest import CHANGED, filled, says
+from .conftest import SHIFTED_FRAME, fill_sheet, get_predictions
 from .test_new_rows import photos  # noqa: F401
 
 
 @pytest.fixture
-def answered(changed: Audit, tmp_path: Path) -> Audit:
-    found = Audit(shutil.copytree(changed.path, tmp_path / "answered"))
-    return found.answer(filled(found).iloc[:18])
+def answered_audit(shifted_audit: Audit, tmp_path: Path) -> Audit:
+    copy = Audit(shutil.copytree(shifted_audit.path, tmp_path / "answered"))
+    return copy.answer(fill_sheet(copy).iloc[:18])
 
 
-def test_each_answer_is_shown_with_what_is_predicted_of_it(answered: Audit) -> None:
-    rows = answered.summary["new_rows"]["answered_rows"]
-    assert len(rows) == 18 and {row["row"] for row in rows} == set(filled(answered)["row"][:18])
+def test_page_lists_answered_rows_with_their_predictions(answered_audit: Audit) -> None:
+    rows = answered_audit.summary["new_rows"]["answered_rows"]
+    assert len(rows) == 18 and {row["row"] for row in rows} == set(fill_sheet(answered_audit)["row"][:18])
     names = np.array(["ill", "well"])
     for row in rows:
-        assert row["label"] == CHANGED["outcome"][row["row"]]
-        assert row["erm_label"] == names[says(answered.new_rows)[0, row["row"]]]
+        assert row["label"] == SHIFTED_FRAME["outcome"][row["row"]]
+        assert row["erm_label"] == names[get_predictions(answered_audit.new_rows)[0, row["row"]]]
         assert row["text"].startswith("age ") and row["name"] == f"row {row['row']}"
     disputed = [row["erm_label"] != row["compared_label"] for row in rows]
     assert disputed == sorted(disputed, reverse=True) and any(disputed)
-    page = (answered.path / "report.html").read_text(encoding="utf-8").replace("\u00a0", " ")
+    page = (answered_audit.path / "report.html").read_text(encoding="utf-8").replace("\u00a0", " ")
     part = page.partition("<h2>Your answers</h2>")[2].partition("<h2>")[0]
     erm = sum(row["erm_label"] == row["label"] for row, is_disputed in zip(rows, disputed, strict=True) if is_disputed)
-    is_advised = answered.verdict == "shortcut"
+    is_advised = answered_audit.verdict == "shortcut"
     name = "the advice" if is_advised else "the best average"
     sentence = f"Where ERM and {name} disagree, ERM is right on {erm} of your 18 answers, {name} on "
     sentence += f"{sum(disputed) - erm}; elsewhere both are right on"  # of two labels
@@ -49,58 +49,58 @@ def test_each_answer_is_shown_with_what_is_predicted_of_it(answered: Audit) -> N
     assert len(cells) == 3 * 18
     truths = [label for name, label, _ in cells if name == "Your label"]
     for kind in ("ERM", "Advice" if is_advised else "Best average"):
-        shown = [(label, verdict) for name, label, verdict in cells if name == kind]
-        assert [verdict == "right" for _, verdict in shown] == [
-            label == truth for (label, _), truth in zip(shown, truths, strict=True)
+        shown_cells = [(label, verdict) for name, label, verdict in cells if name == kind]
+        assert [verdict == "right" for _, verdict in shown_cells] == [
+            label == truth for (label, _), truth in zip(shown_cells, truths, strict=True)
         ]
 
 
-def test_the_advice_that_is_compared_is_the_average_of_its_members(answered: Audit) -> None:
-    weight = np.array([one["weight"] for one in answered.summary["new_rows"]["candidates"]])
-    with np.load(answered.path / "new_rows.npz") as archive:
+def test_compared_label_is_that_of_the_advised_average(answered_audit: Audit) -> None:
+    weight = np.array([candidate["weight"] for candidate in answered_audit.summary["new_rows"]["candidates"]])
+    with np.load(answered_audit.path / "new_rows.npz") as archive:
         average = np.tensordot(weight, archive["logits"], axes=1).argmax(axis=1)
-    for row in answered.summary["new_rows"]["answered_rows"]:
+    for row in answered_audit.summary["new_rows"]["answered_rows"]:
         assert row["compared_label"] == ("ill", "well")[average[row["row"]]]
 
 
-def test_one_candidate_is_compared_where_one_is_advised(changed: Audit, tmp_path: Path) -> None:
-    found = Audit(shutil.copytree(changed.path, tmp_path / "single"))
-    found.answer(filled(found), single=True)
-    new = found.summary["new_rows"]
-    number = [one["name"] for one in new["candidates"]].index(new["chosen"])
+def test_compared_label_is_that_of_a_single_advised_candidate(shifted_audit: Audit, tmp_path: Path) -> None:
+    copy = Audit(shutil.copytree(shifted_audit.path, tmp_path / "single"))
+    copy.answer(fill_sheet(copy), single=True)
+    new = copy.summary["new_rows"]
+    number = [candidate["name"] for candidate in new["candidates"]].index(new["chosen"])
     for row in new["answered_rows"]:
-        label = ("ill", "well")[says(found.new_rows)[number, row["row"]]]
+        label = ("ill", "well")[get_predictions(copy.new_rows)[number, row["row"]]]
         assert row["compared_label"] == (label if number else None)
 
 
-def test_before_answers_nothing_is_said_of_them(changed: Audit) -> None:
-    assert changed.summary["new_rows"]["answered_rows"] == []
-    assert "<h2>Your answers</h2>" not in (changed.path / "report.html").read_text(encoding="utf-8")
+def test_page_without_answers_has_no_section_on_them(shifted_audit: Audit) -> None:
+    assert shifted_audit.summary["new_rows"]["answered_rows"] == []
+    assert "<h2>Your answers</h2>" not in (shifted_audit.path / "report.html").read_text(encoding="utf-8")
 
 
-def test_sentences_where_nothing_is_compared_or_in_dispute(answered: Audit) -> None:
-    assert isinstance(answered.result, SelectionSummary)
-    selection = answered.result.selection
+def test_describe_answered_rows_without_comparison_or_dispute(answered_audit: Audit) -> None:
+    assert isinstance(answered_audit.result, SelectionSummary)
+    selection = answered_audit.result.selection
     selection = replace(selection, chosen=selection.candidates[1].name)
-    alone = AnsweredRow(0, "row 0", "ill", "ill")
-    assert count_answers(replace(selection, answered_rows=(alone,))) is None
-    alike = replace(alone, compared_label="ill")
-    wrong = replace(alike, label="well")
-    counts = count_answers(replace(selection, answered_rows=(alike, wrong)))
+    row_without_comparison = AnsweredRow(0, "row 0", "ill", "ill")
+    assert count_answers(replace(selection, answered_rows=(row_without_comparison,))) is None
+    agreeing_row = replace(row_without_comparison, compared_label="ill")
+    wrong = replace(agreeing_row, label="well")
+    counts = count_answers(replace(selection, answered_rows=(agreeing_row, wrong)))
     assert (
         counts is not None and counts.describe() == "ERM and the advice never disagree: both are right on 1 of your 2"
     )
-    ordinary = count_answers(replace(selection, chosen="ERM", answered_rows=(alike,)))
-    assert ordinary is not None and "the best average" in ordinary.describe()
+    selection_of_erm = count_answers(replace(selection, chosen="ERM", answered_rows=(agreeing_row,)))
+    assert selection_of_erm is not None and "the best average" in selection_of_erm.describe()
 
 
-def test_pictures_of_answered_rows_stay_after_a_further_sheet(photos: Path, tmp_path: Path) -> None:  # noqa: F811
-    found = audit(photos / "old", tmp_path / "out", new_rows=photos / "flat", ask=6, size=10, epochs=2, threads=1)
-    sheet = pd.read_csv(found.path / "sheet.csv", dtype={"answer": object})
+def test_pictures_of_answered_rows_are_kept_after_another_sheet(photos: Path, tmp_path: Path) -> None:  # noqa: F811
+    photo_audit = audit(photos / "old", tmp_path / "out", new_rows=photos / "flat", ask=6, size=10, epochs=2, threads=1)
+    sheet = pd.read_csv(photo_audit.path / "sheet.csv", dtype={"answer": object})
     sheet["answer"] = ["bright" if int(Path(path).stem) % 2 == 0 else "dark" for path in sheet["path"]]
-    found.answer(sheet)
-    found.ask(4)
-    pictures = json.loads((found.path / "pictures.json").read_text())
+    photo_audit.answer(sheet)
+    photo_audit.ask(4)
+    pictures = json.loads((photo_audit.path / "pictures.json").read_text())
     assert {str(row) for row in sheet["row"]} < {*pictures} and len(pictures) == 10
-    part = (found.path / "report.html").read_text(encoding="utf-8").partition("<h2>Your answers</h2>")[2]
+    part = (photo_audit.path / "report.html").read_text(encoding="utf-8").partition("<h2>Your answers</h2>")[2]
     assert part.partition("<h2>")[0].count("<img src") == 6

@@ -1,4 +1,4 @@
-"""Answers to an audit: whole or not at all however a process ends, whatever the rounds, and in whatever order."""
+"""Answers to an audit are written completely or not at all, and their order and rounds do not matter."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from logit_correction import Audit, InputError, audit
 from logit_correction.cli import main
 
 from ..forked_programs import ForkedProgram
-from .conftest import CHANGED, OLD, SHORT, filled, says
+from .conftest import SHIFTED_FRAME, SHORT, TRAINING_FRAME, fill_sheet, get_predictions
 
 #: Ends a copy of the audit in ``sys.argv[1]`` at its first touch of a file, another some touches later, and so on.
-STOPPED = """
+KILL_AT_EACH_FILE_ACCESS = """
 import os, shutil, signal, sys
 from logit_correction import Audit
 
@@ -57,25 +57,25 @@ print(number, flush=True)
 
 
 @pytest.fixture
-def copy(changed: Audit, tmp_path: Path) -> Audit:
-    return Audit(shutil.copytree(changed.path, tmp_path / "copy"))
+def copy(shifted_audit: Audit, tmp_path: Path) -> Audit:
+    return Audit(shutil.copytree(shifted_audit.path, tmp_path / "copy"))
 
 
-def state_of(folder: Path) -> tuple[object, ...]:
-    """What an audit says, of which all files are checked that have checksums."""
-    found = Audit(folder)
-    assert len(found.rows) > 0
+def read_audit_state(folder: Path) -> tuple[object, ...]:
+    """The content of an audit, after a check of all files that have checksums."""
+    read_audit = Audit(folder)
+    assert len(read_audit.rows) > 0
     fix = folder / "fix.yaml"
     if fix.exists():
         assert (folder / "answers.npz").is_file()
     sheet = (folder / "sheet.csv").read_text()
     page = (folder / "report.html").read_text().replace(str(folder.name), "")
     plan = fix.read_text().replace(str(folder), "") if fix.exists() else None
-    return found.summary, found.new_rows.to_csv(), plan, sheet, page
+    return read_audit.summary, read_audit.new_rows.to_csv(), plan, sheet, page
 
 
 @pytest.mark.parametrize(
-    ("what", "how", "step"),
+    ("command", "signal_kind", "step"),
     [
         ("answer", "killed", 4),
         pytest.param("answer", "killed", 1, marks=pytest.mark.slow),
@@ -83,33 +83,35 @@ def state_of(folder: Path) -> tuple[object, ...]:
         pytest.param("answer", "interrupted", 1, marks=pytest.mark.slow),
     ],
 )
-def test_answers_and_sheets_are_whole_or_not_at_all_wherever_a_process_ends(
-    what: str, how: str, step: int, copy: Audit, tmp_path: Path
+def test_answer_and_ask_write_all_or_nothing_if_killed(
+    command: str, signal_kind: str, step: int, copy: Audit, tmp_path: Path
 ) -> None:
-    filled(copy).to_csv(tmp_path / "copy.csv", index=False)
-    before = state_of(copy.path)
-    with ForkedProgram(STOPPED, str(copy.path), what, how, str(step)) as process:
+    fill_sheet(copy).to_csv(tmp_path / "copy.csv", index=False)
+    before = read_audit_state(copy.path)
+    with ForkedProgram(KILL_AT_EACH_FILE_ACCESS, str(copy.path), command, signal_kind, str(step)) as process:
         assert process.wait() == 0, process.output
         last = int(process.output.split()[-1])
     folders = [tmp_path / f"copy-{number}" for number in range(0, last + 1, step)]
-    after = state_of(folders[-1])  # which nobody stopped
-    states = [state_of(folder) for folder in folders]
+    after = read_audit_state(folders[-1])  # which was not interrupted
+    states = [read_audit_state(folder) for folder in folders]
     assert last > 15 and before != after
-    kept = [state == before for state in states]
+    is_old_state = [state == before for state in states]
     assert all(state in (before, after) for state in states)
-    assert kept == sorted(kept, reverse=True) and kept[0] and kept.count(False) > 1  # from one step on the new one
+    assert (
+        is_old_state == sorted(is_old_state, reverse=True) and is_old_state[0] and is_old_state.count(False) > 1
+    )  # from one step on the new one
     for folder in (folders[1], folders[len(folders) // 2], folders[-2]):  # what was stopped can be done again
-        if what == "answer":
+        if command == "answer":
             assert Audit(folder).answer(tmp_path / "copy.csv").summary == after[0]
             assert not [path for path in folder.iterdir() if path.is_dir()]
         else:
             assert len(Audit(folder).ask(30)) == 30
 
 
-def test_a_full_disk_leaves_the_old_state(copy: Audit, tmp_path: Path) -> None:
+def test_answers_on_a_full_disk_leave_the_old_state(copy: Audit, tmp_path: Path) -> None:
     sheet = tmp_path / "filled.csv"
-    filled(copy).to_csv(sheet, index=False)
-    before = state_of(copy.path)
+    fill_sheet(copy).to_csv(sheet, index=False)
+    before = read_audit_state(copy.path)
     program = (
         "import resource, sys\n"
         "from logit_correction.cli import main\n"
@@ -121,12 +123,12 @@ def test_a_full_disk_leaves_the_old_state(copy: Audit, tmp_path: Path) -> None:
         with ForkedProgram(program, str(size), *words) as process:
             assert process.wait() == 1, process.output
             assert f"{copy.path} cannot be written" in process.output and "make room" in process.output
-        assert state_of(copy.path) == before
-    assert main([*words]) == 0 and state_of(copy.path) != before
+        assert read_audit_state(copy.path) == before
+    assert main([*words]) == 0 and read_audit_state(copy.path) != before
 
 
-def test_an_audit_that_was_killed_is_begun_anew_in_its_folder(tmp_path: Path) -> None:
-    OLD.to_csv(tmp_path / "old.csv", index=False)
+def test_killed_audit_can_be_started_again_in_its_folder(tmp_path: Path) -> None:
+    TRAINING_FRAME.to_csv(tmp_path / "old.csv", index=False)
     words = ["audit", "--data", str(tmp_path / "old.csv"), "--data.label", "outcome", "--epochs", "2", "--threads", "1"]
     words += ["--try-fix", "false", "--out", str(tmp_path / "out")]
     program = (
@@ -145,8 +147,8 @@ def test_an_audit_that_was_killed_is_begun_anew_in_its_folder(tmp_path: Path) ->
     }
 
 
-def test_of_two_who_answer_at_once_neither_loses_an_answer(copy: Audit) -> None:
-    sheet = filled(copy)
+def test_two_audit_objects_of_one_folder_lose_no_answers(copy: Audit) -> None:
+    sheet = fill_sheet(copy)
     other = Audit(copy.path)
     copy.answer(sheet[:10])
     other.answer(sheet[10:])
@@ -171,10 +173,10 @@ def test_of_two_who_answer_at_once_neither_loses_an_answer(copy: Audit) -> None:
 # -- what answers come to
 
 
-def answered_in_rounds(found: Audit, folder: Path, count: int, rows: pd.DataFrame) -> Audit:
+def answer_in_rounds(original: Audit, folder: Path, count: int, rows: pd.DataFrame) -> Audit:
     """A copy of an audit in which all is answered that tells, so many rows a round."""
-    copy = Audit(shutil.copytree(found.path, folder))
-    sheet = filled(copy)
+    copy = Audit(shutil.copytree(original.path, folder))
+    sheet = fill_sheet(copy)
     while True:
         sheet["answer"] = rows["outcome"].to_numpy()[sheet["row"]]
         copy.answer(sheet)
@@ -184,13 +186,13 @@ def answered_in_rounds(found: Audit, folder: Path, count: int, rows: pd.DataFram
             return copy
 
 
-def test_the_gain_is_exact_whatever_the_rounds_once_all_is_answered_that_tells(changed: Audit, tmp_path: Path) -> None:
-    truth = (CHANGED["outcome"] == "well").to_numpy().astype(int)
-    right = says(changed.new_rows) == truth
+def test_gain_is_exact_for_any_rounds_once_all_disputed_rows_are_answered(shifted_audit: Audit, tmp_path: Path) -> None:
+    truth = (SHIFTED_FRAME["outcome"] == "well").to_numpy().astype(int)
+    right = get_predictions(shifted_audit.new_rows) == truth
     exact = right.mean(axis=1) - right[0].mean()
     chosen = set()
     for count in (7, 25, 400):
-        new = answered_in_rounds(changed, tmp_path / str(count), count, CHANGED).summary["new_rows"]
+        new = answer_in_rounds(shifted_audit, tmp_path / str(count), count, SHIFTED_FRAME).summary["new_rows"]
         gains = [candidate["gain"] for candidate in new["candidates"]]
         np.testing.assert_allclose(gains, exact, atol=1e-9)
         weight = [candidate["weight"] for candidate in new["candidates"]]
@@ -202,40 +204,42 @@ def test_the_gain_is_exact_whatever_the_rounds_once_all_is_answered_that_tells(c
     assert len(chosen) == 1
 
 
-def test_the_order_of_new_rows_and_of_answers_changes_nothing(changed: Audit, tmp_path: Path) -> None:
-    order = np.random.default_rng(3).permutation(len(CHANGED))
-    turned = CHANGED.iloc[order].reset_index(drop=True)
-    new = turned.drop(columns="outcome")[["scanner", "blood", "age"]]
-    other = audit(OLD, tmp_path / "out", new_rows=new, **SHORT)
-    first = Audit(shutil.copytree(changed.path, tmp_path / "copy"))
+def test_gain_does_not_depend_on_the_order_of_rows_and_answers(shifted_audit: Audit, tmp_path: Path) -> None:
+    order = np.random.default_rng(3).permutation(len(SHIFTED_FRAME))
+    permuted_frame = SHIFTED_FRAME.iloc[order].reset_index(drop=True)
+    new = permuted_frame.drop(columns="outcome")[["scanner", "blood", "age"]]
+    other = audit(TRAINING_FRAME, tmp_path / "out", new_rows=new, **SHORT)
+    first = Audit(shutil.copytree(shifted_audit.path, tmp_path / "copy"))
     contents = []
-    for found, rows in ((first, CHANGED), (other, turned)):
-        sheet = pd.read_csv(found.path / "sheet.csv", dtype={"answer": object})
+    for either_audit, rows in ((first, SHIFTED_FRAME), (other, permuted_frame)):
+        sheet = pd.read_csv(either_audit.path / "sheet.csv", dtype={"answer": object})
         contents.append(sorted(sheet["content"]))
         sheet["answer"] = rows["outcome"].to_numpy()[sheet["row"]]
-        for part in (sheet[::-2], sheet) if found is other else (sheet,):
-            found.answer(part.reset_index(drop=True))
-        again = found.ask(15)
-        contents.append(sorted(again["content"]))
-        again["answer"] = rows["outcome"].to_numpy()[again["row"]]
-        found.answer(again)
+        for part in (sheet[::-2], sheet) if either_audit is other else (sheet,):
+            either_audit.answer(part.reset_index(drop=True))
+        second_sheet = either_audit.ask(15)
+        contents.append(sorted(second_sheet["content"]))
+        second_sheet["answer"] = rows["outcome"].to_numpy()[second_sheet["row"]]
+        either_audit.answer(second_sheet)
     assert contents[:2] == contents[2:]
     assert first.summary["new_rows"]["chosen"] == other.summary["new_rows"]["chosen"]
-    kept = ("gain", "gain_low", "gain_high", "more", "likely")
-    one, two = ({name: found.summary["new_rows"][name] for name in kept} for found in (first, other))
-    assert one == pytest.approx(two, rel=1e-5)
+    compared_keys = ("gain", "gain_low", "gain_high", "more", "likely")
+    first_summary, second_summary = (
+        {name: either_audit.summary["new_rows"][name] for name in compared_keys} for either_audit in (first, other)
+    )
+    assert first_summary == pytest.approx(second_summary, rel=1e-5)
 
 
-def test_a_gain_is_not_told_beside_erm(copy: Audit) -> None:
-    sheet = filled(copy)
+def test_summary_has_no_gain_if_erm_is_chosen(copy: Audit) -> None:
+    sheet = fill_sheet(copy)
     assert copy.answer(sheet).summary["new_rows"]["gain"] is not None
-    copy.answer(sheet.assign(answer=np.array(["ill", "well"])[says(copy.new_rows)[0]][sheet["row"]]))
+    copy.answer(sheet.assign(answer=np.array(["ill", "well"])[get_predictions(copy.new_rows)[0]][sheet["row"]]))
     new = copy.summary["new_rows"]
     assert (new["chosen"], new["gain"], new["gain_low"], new["gain_high"]) == ("ERM", None, None, None)
     assert not (copy.path / "fix.yaml").exists()
 
 
-def test_an_audit_that_cannot_ask_says_what_to_train_and_asks_for_nothing(
+def test_audit_without_disputed_rows_advises_erm_and_asks_for_no_labels(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Another country makes the candidates less sure; the measure still tells each label."""
@@ -244,26 +248,26 @@ def test_an_audit_that_cannot_ask_says_what_to_train_and_asks_for_nothing(
     frame = pd.DataFrame({"x": (8.0 * label - 4 + draw.normal(0, 0.3, 240)).round(3)})
     frame["country"] = np.where(draw.random(240) < 0.95, np.array(["fr", "de"])[label], "fr")
     frame.assign(label=np.array(["no", "yes"])[label]).to_csv(tmp_path / "old.csv", index=False)
-    turned = frame.assign(country=np.array(["de", "fr"])[label])
-    turned.to_csv(tmp_path / "new.csv", index=False)
+    swapped_frame = frame.assign(country=np.array(["de", "fr"])[label])
+    swapped_frame.to_csv(tmp_path / "new.csv", index=False)
     words = ["audit", "--data", str(tmp_path / "old.csv"), "--data.label", "label", "--threads", "1", "--epochs", "20"]
     words += ["--new-rows", str(tmp_path / "new.csv"), "--ask", "6", "--out", str(tmp_path / "out")]
     words += ["--legitimate", "column:x", "--shortcut", "column:country"]
     assert main(words) == 0
-    found = Audit(tmp_path / "out")
-    new = found.summary["new_rows"]
-    assert new["changed"] and new["more"] == 0 and new["chosen"] == "ERM" and found.verdict == "none found"
-    shown = capsys.readouterr().out
-    assert "--method ERM" in shown and "--ask" not in shown and not (found.path / "sheet.csv").exists()
-    assert "--ask" not in (found.path / "report.html").read_text()
+    country_audit = Audit(tmp_path / "out")
+    new = country_audit.summary["new_rows"]
+    assert new["changed"] and new["more"] == 0 and new["chosen"] == "ERM" and country_audit.verdict == "none found"
+    output = capsys.readouterr().out
+    assert "--method ERM" in output and "--ask" not in output and not (country_audit.path / "sheet.csv").exists()
+    assert "--ask" not in (country_audit.path / "report.html").read_text()
     with pytest.raises(InputError, match=r"all candidates agree.*Train what the audit advises"):
-        found.ask(20)
+        country_audit.ask(20)
 
 
 # -- photos
 
 
-def test_answers_need_no_photo_and_a_damaged_one_is_named_before_a_sheet_is_written(
+def test_answers_need_no_photo_and_a_new_sheet_names_a_damaged_one(
     tmp_path: Path,
 ) -> None:
     draw = np.random.default_rng(0)
@@ -276,20 +280,22 @@ def test_answers_need_no_photo_and_a_damaged_one_is_named_before_a_sheet_is_writ
             folder = tmp_path / place / (("bright" if bright else "dark") if place == "old" else ".")
             folder.mkdir(parents=True, exist_ok=True)
             Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(folder / f"{number}.png")
-    found = audit(tmp_path / "old", tmp_path / "out", new_rows=tmp_path / "new", size=10, epochs=2, threads=1, ask=6)
-    sheet = pd.read_csv(found.path / "sheet.csv", dtype={"answer": object})
+    photo_audit = audit(
+        tmp_path / "old", tmp_path / "out", new_rows=tmp_path / "new", size=10, epochs=2, threads=1, ask=6
+    )
+    sheet = pd.read_csv(photo_audit.path / "sheet.csv", dtype={"answer": object})
     to_label = '<li><img src="data:image/png'
-    pictures = (found.path / "report.html").read_text().count(to_label)
+    pictures = (photo_audit.path / "report.html").read_text().count(to_label)
     sheet.loc[0, "answer"] = "dark"
     sheet.to_csv(tmp_path / "sheet.csv", index=False)
     for path in (tmp_path / "new").iterdir():  # all of them
         path.write_bytes(b"no image")
-    words = ("audit", "--answers", str(tmp_path / "sheet.csv"), "--out", str(found.path))
+    words = ("audit", "--answers", str(tmp_path / "sheet.csv"), "--out", str(photo_audit.path))
     assert main([*words]) == 0
-    assert Audit(found.path).summary["new_rows"]["answers"] == 1
-    shown = (found.path / "report.html").read_text()
-    assert shown.count(to_label) == pictures - 1  # of rows that are open
-    before = {path.name: path.read_bytes() for path in found.path.iterdir()}
+    assert Audit(photo_audit.path).summary["new_rows"]["answers"] == 1
+    page = (photo_audit.path / "report.html").read_text()
+    assert page.count(to_label) == pictures - 1  # of rows that are open
+    before = {path.name: path.read_bytes() for path in photo_audit.path.iterdir()}
     with pytest.raises(InputError, match=r"new/\d+\.png cannot be read as an image"):
-        Audit(found.path).ask(12)
-    assert {path.name: path.read_bytes() for path in found.path.iterdir()} == before
+        Audit(photo_audit.path).ask(12)
+    assert {path.name: path.read_bytes() for path in photo_audit.path.iterdir()} == before

@@ -26,12 +26,12 @@ def draw_predictions(seed: int, num_candidates: int = 4, num_rows: int = 60, num
 
 
 @pytest.mark.parametrize(("gain", "error"), [(0.0, 0.1), (0.05, 0.1), (-0.2, 0.1), (0.3, 0.05)])
-def test_of_two_candidates_it_is_the_normal_distribution_function(gain: float, error: float) -> None:
+def test_probability_best_of_two_candidates_equals_the_normal_distribution(gain: float, error: float) -> None:
     probability = averaging.compute_probability_best(np.array([0.0, gain]), np.array([0.0, error]))
     assert probability[1] == pytest.approx(norm.cdf(gain / error), abs=0.012)
 
 
-def test_of_three_correlated_candidates_it_is_the_orthant_probability() -> None:
+def test_probability_best_of_three_candidates_equals_the_orthant_probability() -> None:
     # With equal gains, the correlation of the two differences to candidate 1 decides: 1/4 + asin(rho) / (2 pi).
     correlation = np.array([[1.0, 0.0, 0.0, 0.0], [0.0, 1.0, 0.6, 0.2], [0.0, 0.6, 1.0, 0.2], [0.0, 0.2, 0.2, 1.0]])
     gain = np.array([-9.0, 0.1, 0.1, 0.1])
@@ -46,19 +46,19 @@ def test_of_three_correlated_candidates_it_is_the_orthant_probability() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10_000), st.permutations(range(5)))
-def test_the_order_of_candidates_does_not_matter(seed: int, order: list[int]) -> None:
+def test_probability_best_does_not_depend_on_the_order_of_candidates(seed: int, order: list[int]) -> None:
     generator = np.random.default_rng(seed)
     gain = generator.normal(0, 0.1, 5)
     error = generator.uniform(0.01, 0.2, 5)
     correlation = averaging.compute_prediction_correlation(draw_predictions(seed, 5))
     expected = averaging.compute_probability_best(gain, error, correlation, num_draws=500)
-    found = averaging.compute_probability_best(gain[order], error[order], correlation[np.ix_(order, order)], 500)
-    np.testing.assert_allclose(found, expected[order], atol=1e-12)
+    actual = averaging.compute_probability_best(gain[order], error[order], correlation[np.ix_(order, order)], 500)
+    np.testing.assert_allclose(actual, expected[order], atol=1e-12)
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10_000))
-def test_a_candidate_that_is_listed_twice_has_the_weight_of_one(seed: int) -> None:
+def test_duplicate_candidates_share_the_weight_of_one(seed: int) -> None:
     generator = np.random.default_rng(seed)
     gain = np.array([0.0, *generator.normal(0.02, 0.05, 3)])
     error = np.array([0.0, *generator.uniform(0.02, 0.1, 3)])
@@ -66,22 +66,22 @@ def test_a_candidate_that_is_listed_twice_has_the_weight_of_one(seed: int) -> No
     once = averaging.compute_probability_best(gain, error, averaging.compute_prediction_correlation(predictions, 1.0))
     twice = [0, 1, 2, 3, 3]
     correlation = averaging.compute_prediction_correlation(predictions[twice], 1.0)
-    found = averaging.compute_probability_best(gain[twice], error[twice], correlation)
-    assert found[3] == pytest.approx(found[4], abs=1e-6)
-    np.testing.assert_allclose([*found[:3], found[3] + found[4]], once, atol=0.02)
+    actual = averaging.compute_probability_best(gain[twice], error[twice], correlation)
+    assert actual[3] == pytest.approx(actual[4], abs=1e-6)
+    np.testing.assert_allclose([*actual[:3], actual[3] + actual[4]], once, atol=0.02)
 
 
-def test_independent_draws_favour_a_candidate_that_is_listed_twice() -> None:
+def test_independent_draws_favour_duplicate_candidates() -> None:
     gain = np.array([-1.0, 0.0, 0.0, 0.0])
     error = np.array([0.0, 0.1, 0.1, 0.1])
     np.testing.assert_allclose(averaging.compute_probability_best(gain, error), [0, 1 / 3, 1 / 3, 1 / 3], atol=0.01)
     same = np.eye(4)
     same[2, 3] = same[3, 2] = 1.0
-    found = averaging.compute_probability_best(gain, error, same)
-    np.testing.assert_allclose(found, [0, 1 / 2, 1 / 4, 1 / 4], atol=0.012)
+    actual = averaging.compute_probability_best(gain, error, same)
+    np.testing.assert_allclose(actual, [0, 1 / 2, 1 / 4, 1 / 4], atol=0.012)
 
 
-def test_without_errors_the_greatest_gain_has_all_weight() -> None:
+def test_probability_best_without_errors_is_one_for_the_greatest_gain() -> None:
     assert averaging.compute_probability_best(np.array([0.0, -0.1, 0.2]), np.zeros(3)).tolist() == [0, 0, 1]
 
 
@@ -90,7 +90,7 @@ def test_without_errors_the_greatest_gain_has_all_weight() -> None:
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10_000))
-def test_correlation_is_a_correlation_and_ignores_the_order_of_rows(seed: int) -> None:
+def test_prediction_correlation_is_valid_and_ignores_the_order_of_rows(seed: int) -> None:
     predictions = draw_predictions(seed)
     correlation = averaging.compute_prediction_correlation(predictions)
     assert np.linalg.eigvalsh(correlation).min() > -1e-9
@@ -100,7 +100,7 @@ def test_correlation_is_a_correlation_and_ignores_the_order_of_rows(seed: int) -
     np.testing.assert_allclose(averaging.compute_prediction_correlation(predictions[:, order]), correlation)
 
 
-def test_correlation_of_candidates_that_never_contradict_erm_is_none() -> None:
+def test_prediction_correlation_of_candidates_equal_to_erm_is_zero() -> None:
     predictions = np.array([[0, 1], [0, 1], [1, 1]])
     np.testing.assert_array_equal(averaging.compute_prediction_correlation(predictions), np.eye(3))
 
@@ -126,7 +126,9 @@ def test_prior_gain_is_exact_on_many_rows() -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.floats(0.001, 1), min_size=1, max_size=12), st.integers(1, 6))
-def test_members_are_few_likely_and_sum_to_one(values: list[float], max_members: int) -> None:
+def test_select_members_keeps_few_likely_candidates_with_weights_that_sum_to_one(
+    values: list[float], max_members: int
+) -> None:
     probability = np.array(values) / sum(values)
     weight = averaging.select_members(probability, max_members=max_members)
     assert weight.sum() == pytest.approx(1)
@@ -134,17 +136,17 @@ def test_members_are_few_likely_and_sum_to_one(values: list[float], max_members:
     assert weight[probability.argmax()] > 0
     others = np.delete(np.arange(len(probability)), probability.argmax())
     assert not weight[others][probability[others] < averaging.MIN_MEMBER_WEIGHT].any()
-    kept = weight > 0
-    np.testing.assert_allclose(weight[kept] / probability[kept], 1 / probability[kept].sum())
+    is_member = weight > 0
+    np.testing.assert_allclose(weight[is_member] / probability[is_member], 1 / probability[is_member].sum())
 
 
-def test_of_many_equally_likely_candidates_the_first_is_a_member() -> None:
+def test_select_members_of_equally_likely_candidates_takes_the_first() -> None:
     assert averaging.select_members(np.full(40, 1 / 40)).tolist() == [1.0, *[0.0] * 39]
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10_000))
-def test_a_constant_on_all_logits_of_a_row_changes_no_average(seed: int) -> None:
+def test_average_logits_ignores_a_constant_added_to_a_row(seed: int) -> None:
     generator = np.random.default_rng(seed)
     logits = generator.normal(size=(3, 7, 4))
     weight = generator.dirichlet(np.ones(3))
@@ -156,7 +158,7 @@ def test_a_constant_on_all_logits_of_a_row_changes_no_average(seed: int) -> None
     np.testing.assert_allclose(averaging.average_logits(logits[order], weight[order]), average, atol=1e-12)
 
 
-def test_of_linear_heads_the_average_is_a_linear_head() -> None:
+def test_average_of_linear_heads_is_a_linear_head() -> None:
     generator = np.random.default_rng(0)
     features = generator.normal(size=(20, 5))
     heads = generator.normal(size=(3, 5, 4))
@@ -170,7 +172,7 @@ def test_of_linear_heads_the_average_is_a_linear_head() -> None:
 
 
 @pytest.mark.parametrize(("prior_gain", "num_prior_rows"), [(None, 4), (-0.5, 16)])
-def test_a_prior_counts_as_rows_as_far_as_rows_are_not_labelled(prior_gain: float | None, num_prior_rows: int) -> None:
+def test_prior_counts_as_rows_in_proportion_to_unlabelled_rows(prior_gain: float | None, num_prior_rows: int) -> None:
     predictions = np.array([[0] * 50, [1] * 20 + [0] * 30])
     label = np.array([1] * 15 + [0] * 35)
     prior = None if prior_gain is None else np.array([0.0, prior_gain])
@@ -189,7 +191,7 @@ def test_a_prior_counts_as_rows_as_far_as_rows_are_not_labelled(prior_gain: floa
 
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10_000))
-def test_order_of_rows_and_scale_of_weights_do_not_change_a_gain(seed: int) -> None:
+def test_gain_posterior_ignores_row_order_and_weight_scale(seed: int) -> None:
     generator = np.random.default_rng(seed)
     predictions = draw_predictions(seed)
     rows = generator.permutation(60)[:15]
@@ -197,14 +199,14 @@ def test_order_of_rows_and_scale_of_weights_do_not_change_a_gain(seed: int) -> N
     weight = generator.uniform(1, 9, 15)
     expected = averaging.estimate_gain_posterior(predictions, rows, label, weight)
     order = generator.permutation(15)
-    found = averaging.estimate_gain_posterior(predictions, rows[order], label[order], 7 * weight[order])
-    np.testing.assert_allclose(found, expected)
+    actual = averaging.estimate_gain_posterior(predictions, rows[order], label[order], 7 * weight[order])
+    np.testing.assert_allclose(actual, expected)
     candidates = [0, *(1 + generator.permutation(3))]
-    found = averaging.estimate_gain_posterior(predictions[candidates], rows, label, weight)
-    np.testing.assert_allclose(found, np.array(expected)[:, candidates])
+    actual = averaging.estimate_gain_posterior(predictions[candidates], rows, label, weight)
+    np.testing.assert_allclose(actual, np.array(expected)[:, candidates])
 
 
-def test_without_a_label_the_gain_is_the_prior() -> None:
+def test_gain_posterior_without_labels_is_the_prior() -> None:
     predictions = draw_predictions(0)
     none = np.zeros(0, int)
     gain, _ = averaging.estimate_gain_posterior(predictions, none, none, np.zeros(0))
@@ -215,8 +217,8 @@ def test_without_a_label_the_gain_is_the_prior() -> None:
 # -- advice
 
 
-def advise(
-    shares: tuple[float, float, float], changed: bool = True, num_labelled: int = 50
+def average_with_candidate(
+    shares: tuple[float, float, float], has_changed: bool = True, num_labelled: int = 50
 ) -> averaging.CandidateAverage:
     """Average ERM and a candidate that contradicts it on such a share of rows, and is right on such a share of these.
 
@@ -227,7 +229,7 @@ def advise(
     predictions[1, : round(1000 * contradicted)] = 1
     rows = np.arange(num_labelled)
     label = (rows < round(num_labelled * right)).astype(np.int64)
-    prior = None if changed else np.array([0.0, 2 * right_before - 1])
+    prior = None if has_changed else np.array([0.0, 2 * right_before - 1])
     return averaging.average_candidates(predictions, None, rows, label, np.ones(num_labelled), prior)
 
 
@@ -241,41 +243,43 @@ def advise(
         ((0.3, 0.2, 0.9), False, False, True),
     ],
 )
-def test_erm_is_advised_unless_a_gain_is_likely(
+def test_average_is_advised_only_if_a_gain_is_likely(
     shares: tuple[float, float, float], is_advised: bool, is_advised_if_changed: bool, is_unsure: bool
 ) -> None:
-    average = advise(shares, changed=False)
+    average = average_with_candidate(shares, has_changed=False)
     assert (average.is_advised, average.is_unsure) == (is_advised, is_unsure)
-    assert advise(shares).is_advised == is_advised_if_changed
+    assert average_with_candidate(shares).is_advised == is_advised_if_changed
 
 
-def test_what_a_candidate_costs_on_validation_rows_counts_only_without_a_change() -> None:
+def test_validation_rows_count_in_the_advice_only_without_a_shift() -> None:
     shares = (0.3, 0.8, 0.0)
-    assert advise(shares, num_labelled=10).is_advised
-    assert not advise(shares, changed=False, num_labelled=10).is_advised
+    assert average_with_candidate(shares, num_labelled=10).is_advised
+    assert not average_with_candidate(shares, has_changed=False, num_labelled=10).is_advised
 
 
 @settings(max_examples=20, deadline=None)
 @given(st.integers(0, 10_000))
-def test_one_candidate_is_the_average_of_one(seed: int) -> None:
+def test_average_without_logits_is_the_likeliest_candidate(seed: int) -> None:
     """Without logits the likeliest correction has all weight, and its own gain and predictions."""
     generator = np.random.default_rng(seed)
     predictions = draw_predictions(seed)
     rows = generator.permutation(60)[:15]
     label = generator.integers(3, size=15)
-    one = averaging.average_candidates(predictions, None, rows, label, np.ones(15))
-    selected = 1 + int(one.probability_best[1:].argmax())
-    assert one.weight.tolist() == np.eye(4)[selected].tolist()
-    np.testing.assert_array_equal(one.predictions, predictions[selected])
-    assert (one.gain, one.error) == pytest.approx((one.candidate_gain[selected], one.candidate_error[selected]))
+    single = averaging.average_candidates(predictions, None, rows, label, np.ones(15))
+    selected = 1 + int(single.probability_best[1:].argmax())
+    assert single.weight.tolist() == np.eye(4)[selected].tolist()
+    np.testing.assert_array_equal(single.predictions, predictions[selected])
+    assert (single.gain, single.error) == pytest.approx(
+        (single.candidate_gain[selected], single.candidate_error[selected])
+    )
     logits = np.eye(3)[predictions]
-    several = averaging.average_candidates(predictions, logits, rows, label, np.ones(15))
-    np.testing.assert_array_equal(several.probability_best, one.probability_best)
-    average = averaging.average_logits(logits, several.weight).argmax(axis=1)
-    np.testing.assert_array_equal(several.predictions, average)
+    averaged = averaging.average_candidates(predictions, logits, rows, label, np.ones(15))
+    np.testing.assert_array_equal(averaged.probability_best, single.probability_best)
+    average = averaging.average_logits(logits, averaged.weight).argmax(axis=1)
+    np.testing.assert_array_equal(averaged.predictions, average)
 
 
-def test_the_interval_of_the_selected_candidate_holds_what_it_gains() -> None:
+def test_interval_of_the_selected_candidate_covers_its_gain() -> None:
     """Its gain is shrunk, so that it is not overrated for having been selected by the same labels."""
     excess = []
     is_covered = []
@@ -288,10 +292,10 @@ def test_the_interval_of_the_selected_candidate_holds_what_it_gains() -> None:
             is_followed = generator.random(400) < share_right[number]
             label = np.where(is_followed & (predictions[number] != predictions[0]), predictions[number], label)
         rows = generator.permutation(400)[:30]
-        one = averaging.average_candidates(predictions, None, rows, label[rows], np.ones(30))
-        gain = ((one.predictions == label) * 1.0 - (predictions[0] == label)).mean()
-        excess.append(one.gain - gain)
-        is_covered.append(abs(one.gain - gain) <= averaging.INTERVAL_STANDARD_ERRORS * one.error)
+        average = averaging.average_candidates(predictions, None, rows, label[rows], np.ones(30))
+        gain = ((average.predictions == label) * 1.0 - (predictions[0] == label)).mean()
+        excess.append(average.gain - gain)
+        is_covered.append(abs(average.gain - gain) <= averaging.INTERVAL_STANDARD_ERRORS * average.error)
     assert np.mean(excess) < 0.01
     assert np.mean(is_covered) > 0.85
 
@@ -299,7 +303,7 @@ def test_the_interval_of_the_selected_candidate_holds_what_it_gains() -> None:
 # -- further labels
 
 
-def test_further_labels_are_asked_for_until_the_gain_is_told_from_none() -> None:
+def test_labels_needed_are_counted_until_the_gain_is_significant() -> None:
     assert averaging.count_labels_needed(0.1, 0.05, num_labelled=20, num_open=500) == 0
     # An error falls with the root of the labels: from 0.1 to 0.1 / 1.645 takes 2.7 times as many.
     assert averaging.count_labels_needed(0.1, 0.1, num_labelled=20, num_open=500) == 40
@@ -308,7 +312,5 @@ def test_further_labels_are_asked_for_until_the_gain_is_told_from_none() -> None
 
 
 @given(st.floats(-0.3, 0.3), st.floats(0, 0.3), st.integers(1, 500), st.integers(0, 300))
-def test_no_more_labels_are_asked_for_than_rows_can_tell(
-    gain: float, error: float, num_labelled: int, num_open: int
-) -> None:
+def test_labels_needed_are_at_most_the_open_rows(gain: float, error: float, num_labelled: int, num_open: int) -> None:
     assert 0 <= averaging.count_labels_needed(gain, error, num_labelled, num_open) <= num_open

@@ -1,4 +1,4 @@
-"""Audit folders of others run no code, build nothing huge and follow no paths; options beside answers must fit."""
+"""Audit folders of others run no code, build nothing huge and follow no paths; options given with answers must fit."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from logit_correction.networks.pretrained import TextClassifier
 from logit_correction.registry import forbid_untrusted_names
 from logit_correction.shortcuts.audit_files import SEALED
 
-from .conftest import filled
+from .conftest import fill_sheet
 
 
 @pytest.fixture
-def foreign(changed: Audit, tmp_path: Path) -> Callable[..., Path]:
-    """A copy of an audit whose candidates were changed by somebody who made new checksums."""
+def copy_foreign_audit(shifted_audit: Audit, tmp_path: Path) -> Callable[..., Path]:
+    """A copy of an audit whose candidates were changed and whose checksums were computed again."""
 
     def copy(**change: Any) -> Path:
-        folder = shutil.copytree(changed.path, tmp_path / "foreign")
+        folder = shutil.copytree(shifted_audit.path, tmp_path / "foreign")
         content = json.loads((folder / "audit.json").read_text())
         for candidate in content["new_rows"]["candidates"]:
             candidate["config"] |= change
         (folder / "audit.json").write_text(json.dumps(content))
         write_checksums(folder, SEALED)
-        filled(changed).to_csv(folder / "answered.csv", index=False)
+        fill_sheet(shifted_audit).to_csv(folder / "answered.csv", index=False)
         return Path(folder)
 
     return copy
@@ -49,54 +49,54 @@ def digits_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ).path
 
 
-def train_by(folder: Path, out: Path, *words: str) -> int:
+def train_with_answers(folder: Path, out: Path, *words: str) -> int:
     options = ("--config", str(folder / "config.yaml"), "--answers", str(folder / "answered.csv"))
     return main(["train", *options, "--out", str(out), *words])
 
 
-THEIRS = "foreign_module.TheirNetwork"
+FOREIGN_CLASS = "foreign_module.TheirNetwork"
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        {"network": {"name": THEIRS}},
-        {"method": {"name": THEIRS}},
-        {"data": {"name": THEIRS}},
-        {"encoder": {"name": THEIRS}},
-        {"selection": THEIRS},
+        {"network": {"name": FOREIGN_CLASS}},
+        {"method": {"name": FOREIGN_CLASS}},
+        {"data": {"name": FOREIGN_CLASS}},
+        {"encoder": {"name": FOREIGN_CLASS}},
+        {"selection": FOREIGN_CLASS},
     ],
 )
-def test_code_that_a_foreign_audit_names_is_not_imported(
+def test_code_named_in_a_foreign_audit_is_not_imported(
     change: dict[str, Any],
-    foreign: Callable[..., Path],
+    copy_foreign_audit: Callable[..., Path],
     foreign_import_marker: Path,
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    folder = foreign(**change)
-    assert train_by(folder, tmp_path / "out") == 2
-    shown = capfd.readouterr().err.splitlines()[-1]
-    assert THEIRS in shown and "--trust-code" in shown
+    folder = copy_foreign_audit(**change)
+    assert train_with_answers(folder, tmp_path / "out") == 2
+    error_message = capfd.readouterr().err.splitlines()[-1]
+    assert FOREIGN_CLASS in error_message and "--trust-code" in error_message
     assert not (tmp_path / "out" / "config.yaml").exists()
-    found = Audit(folder)
-    assert not found.trust_code
+    foreign_audit = Audit(folder)
+    assert not foreign_audit.trust_code
     with pytest.raises(InputError, match="trust_code=True"):
-        found.fix(tmp_path / "fixed")
+        foreign_audit.fix(tmp_path / "fixed")
     assert not foreign_import_marker.exists()
 
 
-def test_code_of_an_audit_is_imported_once_somebody_says_so(
-    foreign: Callable[..., Path], foreign_import_marker: Path, tmp_path: Path
+def test_trust_code_imports_code_named_in_an_audit(
+    copy_foreign_audit: Callable[..., Path], foreign_import_marker: Path, tmp_path: Path
 ) -> None:
-    folder = foreign(network={"name": THEIRS})
-    assert train_by(folder, tmp_path / "out", "--trust-code") == 0 and foreign_import_marker.exists()
-    assert Audit(folder, trust_code=True).fix(tmp_path / "fixed").report.network.name == THEIRS
+    folder = copy_foreign_audit(network={"name": FOREIGN_CLASS})
+    assert train_with_answers(folder, tmp_path / "out", "--trust-code") == 0 and foreign_import_marker.exists()
+    assert Audit(folder, trust_code=True).fix(tmp_path / "fixed").report.network.name == FOREIGN_CLASS
 
 
-def test_an_audit_of_ones_own_is_trusted_until_somebody_changes_it(changed: Audit, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(changed.path, tmp_path / "copy"))
-    Audit(folder, trust_code=True).answer(filled(changed))
+def test_own_audit_is_trusted_until_its_files_change(shifted_audit: Audit, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(shifted_audit.path, tmp_path / "copy"))
+    Audit(folder, trust_code=True).answer(fill_sheet(shifted_audit))
     assert Audit(folder).trust_code
     Audit(folder).ask(40)
     assert Audit(folder).trust_code
@@ -105,11 +105,11 @@ def test_an_audit_of_ones_own_is_trusted_until_somebody_changes_it(changed: Audi
     assert not Audit(folder).trust_code
 
 
-def test_networks_beyond_measure_are_not_built(
-    foreign: Callable[..., Path], digits_run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def test_huge_networks_are_not_built(
+    copy_foreign_audit: Callable[..., Path], digits_run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     huge = {"name": "MLP", "hidden": [10**9, 10**9]}
-    assert train_by(foreign(network=huge), tmp_path / "out") == 2
+    assert train_with_answers(copy_foreign_audit(network=huge), tmp_path / "out") == 2
     assert "too many" in capfd.readouterr().err
     for hidden in ([10**9], [2**62]):
         run = Path(shutil.copytree(digits_run, tmp_path / f"run-{hidden[0]}"))
@@ -121,7 +121,7 @@ def test_networks_beyond_measure_are_not_built(
 
 
 @pytest.mark.parametrize("shape", [[3, 10**12, 8], [-5], [3, 2**70, 8]])
-def test_inputs_of_a_run_that_cannot_be_are_refused(shape: list[int], digits_run: Path, tmp_path: Path) -> None:
+def test_run_with_impossible_input_shape_is_refused(shape: list[int], digits_run: Path, tmp_path: Path) -> None:
     run = Path(shutil.copytree(digits_run, tmp_path / "run"))
     report = json.loads((run / "report.json").read_text())
     report["data"]["input_shape"] = shape
@@ -131,10 +131,10 @@ def test_inputs_of_a_run_that_cannot_be_are_refused(shape: list[int], digits_run
         load(run)
 
 
-def test_paths_in_a_foreign_audit_are_not_followed(changed: Audit, tmp_path: Path) -> None:
+def test_paths_in_a_foreign_audit_are_not_read(shifted_audit: Audit, tmp_path: Path) -> None:
     secret = tmp_path / "secret.png"
     Image.fromarray(np.full((9, 9, 3), 200, np.uint8)).save(secret)
-    folder = Path(shutil.copytree(changed.path, tmp_path / "foreign"))
+    folder = Path(shutil.copytree(shifted_audit.path, tmp_path / "foreign"))
     pd.read_parquet(folder / "new_rows.parquet").assign(path=str(secret)).to_parquet(folder / "new_rows.parquet")
     (folder / "pictures.json").write_text('{"0": "https://example.com/seen.png", "1": "data:image/svg+xml,<svg/>"}')
     write_checksums(folder, SEALED)
@@ -143,11 +143,11 @@ def test_paths_in_a_foreign_audit_are_not_followed(changed: Audit, tmp_path: Pat
     assert str(secret.name) in page and "data:image" not in page and "example.com" not in page
 
 
-def test_whatever_a_foreign_audit_holds_ends_in_one_message(
-    changed: Audit, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+def test_damaged_foreign_audit_gives_one_message(
+    shifted_audit: Audit, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    content = json.loads((changed.path / "audit.json").read_text())
-    table = pd.read_parquet(changed.path / "new_rows.parquet")
+    content = json.loads((shifted_audit.path / "audit.json").read_text())
+    table = pd.read_parquet(shifted_audit.path / "new_rows.parquet")
     changes: list[tuple[dict[str, Any], pd.DataFrame]] = [
         (content | {"contrasts": [{}]}, table),
         (content | {"training": {}}, table),
@@ -155,42 +155,44 @@ def test_whatever_a_foreign_audit_holds_ends_in_one_message(
         *((content, table.assign(**{name: "x"})) for name in ("label_number", "round", "says_1", "chance_1")),
         *((content, table.assign(round=value)) for value in (np.nan, 10**9)),
     ]
-    filled(changed).to_csv(tmp_path / "filled.csv", index=False)
+    fill_sheet(shifted_audit).to_csv(tmp_path / "filled.csv", index=False)
     for number, (audit_json, rows) in enumerate(changes):
-        folder = Path(shutil.copytree(changed.path, tmp_path / str(number)))
+        folder = Path(shutil.copytree(shifted_audit.path, tmp_path / str(number)))
         (folder / "audit.json").write_text(json.dumps(audit_json))
         rows.to_parquet(folder / "new_rows.parquet")
         write_checksums(folder, SEALED)
         before = {path.name: path.read_bytes() for path in folder.iterdir()}
         for words in (("--answers", str(tmp_path / "filled.csv")), ("--ask", "30")):
             status = main(["audit", *words, "--out", str(folder)])
-            shown = capfd.readouterr().err
-            assert status == 2 and shown.count("\n") == 1 and str(folder) in shown, (number, words, shown)
+            error_message = capfd.readouterr().err
+            assert status == 2 and error_message.count("\n") == 1 and str(folder) in error_message, (
+                number,
+                words,
+                error_message,
+            )
             assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_nobody_is_asked_for_a_model_that_an_untrusted_folder_names(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_model_named_in_an_untrusted_folder_is_not_downloaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from huggingface_hub import constants
 
-    asked: list[Any] = []
+    requests: list[Any] = []
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *words, **more: asked.append(words) or [])
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *words, **more: requests.append(words) or [])
     info = DataInfo(num_labels=2, num_rows=9, input_shape=(8,), tokens=True)
     folder = tmp_path / "model"
     folder.mkdir()
     for model in ("nobody/there", str(folder)):
         with forbid_untrusted_names(tmp_path), pytest.raises(InputError, match=r"offline|`trust_code=True`"):
             TextClassifier(info, model=model)
-    assert not asked and constants.HF_HUB_OFFLINE is False
+    assert not requests and constants.HF_HUB_OFFLINE is False
 
 
-# -- options that answers do not go with
+# -- options that conflict with answers
 
 
 @pytest.mark.parametrize(
-    ("words", "named"),
+    ("words", "message"),
     [
         (("--epochs", "7"), "--epochs is 7"),
         (("--seed", "3"), "--seed is 3"),
@@ -206,23 +208,23 @@ def test_nobody_is_asked_for_a_model_that_an_untrusted_folder_names(
         (("--new-rows", "other.csv"), "leave --new-rows out"),
     ],
 )
-def test_options_that_are_not_those_of_the_audit_are_refused_by_name(
-    words: tuple[str, ...], named: str, changed: Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+def test_options_that_differ_from_the_audit_are_refused_by_name(
+    words: tuple[str, ...], message: str, shifted_audit: Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)
-    folder = Path(shutil.copytree(changed.path, tmp_path / "copy"))
-    filled(changed).to_csv(folder / "answered.csv", index=False)
+    folder = Path(shutil.copytree(shifted_audit.path, tmp_path / "copy"))
+    fill_sheet(shifted_audit).to_csv(folder / "answered.csv", index=False)
     pd.DataFrame({"x": [1.0], "outcome": ["ill"]}).to_csv("other.csv", index=False)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
-    assert train_by(folder, tmp_path / "out", *words) == 2
-    assert named in capsys.readouterr().err
+    assert train_with_answers(folder, tmp_path / "out", *words) == 2
+    assert message in capsys.readouterr().err
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before and not (tmp_path / "out").exists()
 
 
-def test_options_as_they_were_go_with_answers(changed: Audit, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(changed.path, tmp_path / "copy"))
-    filled(changed).to_csv(folder / "answered.csv", index=False)
+def test_options_equal_to_the_audit_are_accepted_with_answers(shifted_audit: Audit, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(shifted_audit.path, tmp_path / "copy"))
+    fill_sheet(shifted_audit).to_csv(folder / "answered.csv", index=False)
     data = yaml.safe_load((folder / "config.yaml").read_text())["data"]["file"]
     words = ["train", "--data", data, "--data.label", "outcome", "--epochs", "5", "--threads", "1", "--method", "LC"]
     assert main([*words, "--answers", str(folder / "answered.csv"), "--out", str(tmp_path / "out")]) == 0

@@ -29,7 +29,7 @@ from ..conftest import build_arguments
 SMALL = {"epochs": 3, "batch_size": 16, "learning_rate": 1e-2, "log_every": 2, "seed": 1}
 
 
-class AskedAfter:
+class StopAfterSteps:
     """A request to stop that is there once ``fit`` has done so many steps."""
 
     def __init__(self, fit: Trainer, steps: int) -> None:
@@ -83,8 +83,8 @@ class TrainingRunner:
         """Run until so many steps of the whole training are done; fails unless the run stops there."""
 
         @contextmanager
-        def requests() -> Iterator[AskedAfter]:
-            yield AskedAfter(fit, steps)
+        def requests() -> Iterator[StopAfterSteps]:
+            yield StopAfterSteps(fit, steps)
 
         with self.monkeypatch.context() as patch:
             patch.setattr(fit_module, "catch_stop_signals", requests)
@@ -98,24 +98,26 @@ def trainer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TrainingRunner:
     return TrainingRunner(tmp_path, monkeypatch)
 
 
-def flat(value: Any, name: str = "") -> dict[str, Any]:
+def flatten_state(value: Any, name: str = "") -> dict[str, Any]:
     """Nested dicts, lists and dataclasses as one dict of tensors and plain values."""
     if hasattr(value, "__dataclass_fields__"):
         value = {field: getattr(value, field) for field in value.__dataclass_fields__}
     if isinstance(value, list | tuple):
         value = dict(enumerate(value))
     if isinstance(value, dict):
-        return {key: part for field, inner in value.items() for key, part in flat(inner, f"{name}.{field}").items()}
+        return {
+            key: part for field, inner in value.items() for key, part in flatten_state(inner, f"{name}.{field}").items()
+        }
     return {name: value}
 
 
-def assert_ended_alike(first: Trainer, second: Trainer) -> None:
+def assert_equal_training_state(first: Trainer, second: Trainer) -> None:
     """Weights, prior, counters, figures and selected weights are the same, bit for bit."""
     states = []
     for fit in (first, second):
-        progress = flat(fit.progress)
+        progress = flatten_state(fit.progress)
         progress.pop(".seconds")
-        states.append(flat(fit.algorithm.state_dict()) | progress | flat(fit.record.rows, "rows"))
+        states.append(flatten_state(fit.algorithm.state_dict()) | progress | flatten_state(fit.record.rows, "rows"))
     assert states[0].keys() == states[1].keys()
     for key, value in states[0].items():
         other = states[1][key]
@@ -123,6 +125,6 @@ def assert_ended_alike(first: Trainer, second: Trainer) -> None:
         assert same or (value != value and other != other), f"{key} differs: {value} and {other}"
 
 
-@pytest.fixture(name="assert_ended_alike")
+@pytest.fixture(name="assert_equal_training_state")
 def _assert_ended_alike() -> Callable[[Trainer, Trainer], None]:
-    return assert_ended_alike
+    return assert_equal_training_state

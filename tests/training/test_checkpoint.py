@@ -20,7 +20,7 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("offset", [0, 2042])
-def test_one_flipped_bit_of_a_weight_is_seen(path: Path, offset: int) -> None:
+def test_flipped_bit_of_a_weight_is_detected(path: Path, offset: int) -> None:
     content = bytearray(path.read_bytes())
     content[content.index(torch.full((32,), 0.1).numpy().tobytes()) + offset] ^= 0x40
     path.write_bytes(content)
@@ -29,11 +29,11 @@ def test_one_flipped_bit_of_a_weight_is_seen(path: Path, offset: int) -> None:
         read_checkpoint(path)
 
 
-def test_packed_tensors_are_refused_before_they_take_memory(path: Path, tmp_path: Path) -> None:
+def test_compressed_tensors_are_refused_before_unpacking(path: Path, tmp_path: Path) -> None:
     packed = tmp_path / "packed.pt"
-    with zipfile.ZipFile(path) as there, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as new:
-        for entry in there.infolist():
-            new.writestr(entry.filename, there.read(entry))
-    torch.load(packed, weights_only=True)  # which unpacks whatever it is
+    with zipfile.ZipFile(path) as original, zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as new:
+        for entry in original.infolist():
+            new.writestr(entry.filename, original.read(entry))
+    torch.load(packed, weights_only=True)  # which decompresses it
     with pytest.raises(InputError, match=r"packed\.pt is damaged \(.* is packed\)"):
         read_checkpoint(packed)

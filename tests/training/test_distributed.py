@@ -95,10 +95,10 @@ def normalised(info):
 
 
 #: Name -> method and options. The first ones are compared with what one process trains.
-SETTLED = ("--method.attributes", "TrueAttributes")
+STATIC_ATTRIBUTES = ("--method.attributes", "TrueAttributes")
 COMPARED: dict[str, tuple[str, ...]] = {
     "ERM": ("ExactERM",),
-    "LC": ("ExactLC", *SETTLED, "--method.mixing", "NoMixing"),
+    "LC": ("ExactLC", *STATIC_ATTRIBUTES, "--method.mixing", "NoMixing"),
     "GroupDRO": ("ExactGroupDRO",),
 }
 CASES = COMPARED | {
@@ -122,7 +122,7 @@ for out, words in json.loads(sys.argv[1]):
 """
 
 
-def words(out: Path, devices: int, method: str, *options: str) -> list[str]:
+def build_train_command(out: Path, devices: int, method: str, *options: str) -> list[str]:
     """The command line that trains a method of the module above into ``out/run``."""
     network = [] if "--network" in options else ["--network", "MLP", "--network.hidden", "[8]"]
     parts = ["train", "--data", "own_module.Source", "--method", f"own_module.{method}", "--out", str(out / "run")]
@@ -131,14 +131,14 @@ def words(out: Path, devices: int, method: str, *options: str) -> list[str]:
     return [*parts, "--device", "cpu", "--selection", "last", *sizes, *network, *options]
 
 
-def surroundings(folder: Path, **more: str) -> dict[str, str]:
+def build_environment(folder: Path, **more: str) -> dict[str, str]:
     """The environment of a process that finds the module above in ``folder``."""
     path = os.pathsep.join([str(Path(logit_correction.__file__).parents[1]), str(folder)])
     outer = {k: v for k, v in os.environ.items() if k not in ("LOCAL_RANK", "RANK", "WORLD_SIZE", "MASTER_PORT")}
     return {**outer, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo", **more}
 
 
-def states_of(out: Path, devices: int) -> list[dict[str, Tensor]]:
+def load_states(out: Path, devices: int) -> list[dict[str, Tensor]]:
     """The state that each process ended with; that of the first one is in the run folder."""
     states = [copy_tensors(torch.load(out / f"rank{rank}.pt", weights_only=True)) for rank in range(devices)]
     assert find_differing_tensors(states[0], load_trained_tensors(out / "run")) == []
@@ -154,55 +154,64 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def both(folder: Path) -> Path:
+def trained_by_two_processes(folder: Path) -> Path:
     """The folder of what two processes, started as a launcher such as torchrun starts them, have trained."""
-    given = [(folder / name, words(folder / name, 2, *case)) for name, case in CASES.items()]
-    for out, _ in given:
+    commands = [(folder / name, build_train_command(folder / name, 2, *case)) for name, case in CASES.items()]
+    for out, _ in commands:
         out.mkdir()
     with ExitStack() as stack:
         processes = start_two_processes(
-            stack, PROGRAM, json.dumps(given, default=str), environment=surroundings(folder)
+            stack, PROGRAM, json.dumps(commands, default=str), environment=build_environment(folder)
         )
         for process in processes:
-            assert process.wait() == 0, "\n".join(one.told for one in processes)
+            assert process.wait() == 0, "\n".join(other_process.told for other_process in processes)
         assert not any("warn" in process.output.lower() for process in processes)
     return folder
 
 
-def alone(folder: Path, name: str, *case: str) -> tuple[dict[str, Tensor], Path]:
+def train_in_one_process(folder: Path, name: str, *case: str) -> tuple[dict[str, Tensor], Path]:
     """Train a case in this process and return its state and its run folder."""
     out = folder / f"{name} alone"
     out.mkdir()
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(folder))
         patch.setenv("WATCH", str(out))
-        assert main(words(out, 1, *case)) == 0
-    return states_of(out, 1)[0], out / "run"
+        assert main(build_train_command(out, 1, *case)) == 0
+    return load_states(out, 1)[0], out / "run"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", list(COMPARED))
-def test_two_processes_train_the_weights_of_one(name: str, both: Path) -> None:
-    left, right = states_of(both / name, 2)
-    assert find_differing_tensors(left, right) == []
-    one, run = alone(both, name, *COMPARED[name])
-    for key, value in one.items():
-        torch.testing.assert_close(left[key], value, rtol=1e-9, atol=1e-12, msg=key)
-    reports = [json.loads((place / "report.json").read_text()) for place in (run, both / name / "run")]
+def test_two_processes_train_the_weights_of_one_process(name: str, trained_by_two_processes: Path) -> None:
+    first_state, second_state = load_states(trained_by_two_processes / name, 2)
+    assert find_differing_tensors(first_state, second_state) == []
+    expected, run = train_in_one_process(trained_by_two_processes, name, *COMPARED[name])
+    for key, value in expected.items():
+        torch.testing.assert_close(first_state[key], value, rtol=1e-9, atol=1e-12, msg=key)
+    reports = [
+        json.loads((place / "report.json").read_text()) for place in (run, trained_by_two_processes / name / "run")
+    ]
     counts = [[(group["count"], group["correct"]) for group in report["test"]["groups"]] for report in reports]
     assert counts[0] == counts[1]
 
 
 @pytest.mark.slow
-def test_a_stage_begins_alike_in_both_processes_though_their_running_statistics_differ(both: Path) -> None:
-    different = find_differing_tensors(*states_of(both / "stages", 2))
+def test_processes_begin_a_stage_with_equal_weights_despite_other_running_statistics(
+    trained_by_two_processes: Path,
+) -> None:
+    different = find_differing_tensors(*load_states(trained_by_two_processes / "stages", 2))
     assert different and all(name.rpartition(".")[2] in ("running_mean", "running_var") for name in different)
 
 
 @pytest.mark.slow
-def test_a_run_of_two_processes_that_was_stopped_ends_as_one_that_was_not(both: Path) -> None:
-    assert (both / "stopped" / "run" / "metrics.csv").is_file()
-    assert find_differing_tensors(states_of(both / "stopped", 2)[0], states_of(both / "LC", 2)[0]) == []
+def test_resumed_run_of_two_processes_equals_an_uninterrupted_one(trained_by_two_processes: Path) -> None:
+    assert (trained_by_two_processes / "stopped" / "run" / "metrics.csv").is_file()
+    assert (
+        find_differing_tensors(
+            load_states(trained_by_two_processes / "stopped", 2)[0], load_states(trained_by_two_processes / "LC", 2)[0]
+        )
+        == []
+    )
 
 
 GRADIENTS = """
@@ -210,17 +219,17 @@ import sys, torch, torch.distributed as dist
 from logit_correction.distributed import average_gradients_in_place
 folder, rank = sys.argv[1], int(sys.argv[2])
 dist.init_process_group("gloo", init_method=f"file://{folder}/meeting", rank=rank, world_size=2)
-both, first, nobody, frozen = (torch.nn.Parameter(torch.zeros(2)) for _ in range(4))
+shared, first, untrained, frozen = (torch.nn.Parameter(torch.zeros(2)) for _ in range(4))
 frozen.requires_grad_(False)
-both.grad = torch.tensor([1.0, 4.0]) * (rank + 1)
+shared.grad = torch.tensor([1.0, 4.0]) * (rank + 1)
 first.grad = None if rank else torch.tensor([3.0, 0.0])
-average_gradients_in_place([both, first, nobody, frozen])
-assert both.grad.tolist() == [1.5, 6.0] and first.grad.tolist() == [1.5, 0.0]
-assert nobody.grad is None and frozen.grad is None
+average_gradients_in_place([shared, first, untrained, frozen])
+assert shared.grad.tolist() == [1.5, 6.0] and first.grad.tolist() == [1.5, 0.0]
+assert untrained.grad is None and frozen.grad is None
 dist.destroy_process_group()
 """
 
 
 @pytest.mark.slow
-def test_gradients_are_averaged_and_what_nobody_trains_has_none(run_two_processes: Any, tmp_path: Path) -> None:
+def test_gradients_are_averaged_and_untrained_parameters_have_none(run_two_processes: Any, tmp_path: Path) -> None:
     run_two_processes(GRADIENTS, tmp_path)

@@ -29,7 +29,9 @@ class TwoNetworks(Algorithm):
         self.other = self.build(network, "other")
 
     def forward(self, batch: Batch, epoch: float) -> Step:
-        losses = [cross_entropy(one(batch.inputs), batch.label) for one in (self.network, self.other)]
+        losses = [
+            cross_entropy(network_of_two(batch.inputs), batch.label) for network_of_two in (self.network, self.other)
+        ]
         return Step(losses[0] + 10 * losses[1], {"loss_other": losses[1].detach()})
 
     def parameter_groups(self) -> list[dict[str, object]]:
@@ -37,7 +39,7 @@ class TwoNetworks(Algorithm):
         return [*super().parameter_groups(), {**other, "schedule": "none"}]
 
 
-def plain_loop(fit: Any, clip: float) -> list[float]:
+def reference_training_loop(fit: Any, clip: float) -> list[float]:
     """Train a copy of the fit's algorithm step by step with SGD; return the losses."""
     algorithm = fit.algorithm
     config = fit.config
@@ -71,20 +73,20 @@ def plain_loop(fit: Any, clip: float) -> list[float]:
 
 
 @pytest.mark.parametrize("clip", [0.0, 0.4])
-def test_it_equals_a_plain_loop_with_schedules_and_clipping_for_each_network(clip: float, make_table, trainer) -> None:
+def test_fit_equals_reference_loop_with_schedules_and_clipping_per_network(clip: float, make_table, trainer) -> None:
     table = make_table()
     config = {"optimizer": "sgd", "learning_rate": 0.05, "gradient_clip": clip, "log_every": 1}
     fit = trainer.fit(table, TwoNetworks, **config)
-    plain = copy.copy(fit)
-    plain.algorithm = copy.deepcopy(fit.algorithm)
-    losses = plain_loop(plain, clip)
+    reference = copy.copy(fit)
+    reference.algorithm = copy.deepcopy(fit.algorithm)
+    losses = reference_training_loop(reference, clip)
     fit.run()
-    for one, other in zip(fit.algorithm.parameters(), plain.algorithm.parameters(), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+    for actual, expected in zip(fit.algorithm.parameters(), reference.algorithm.parameters(), strict=True):
+        torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-6)
     assert [row["loss"] for row in fit.record.rows if "loss" in row] == pytest.approx(losses, rel=1e-4)
 
 
-def test_validation_figures_and_the_weights_that_they_choose(make_table, trainer) -> None:
+def test_selection_rule_keeps_the_weights_of_the_best_validation_metric(make_table, trainer) -> None:
     # Validation labels are moved on by one, so the more is learned, the worse the figures.
     table = make_table()
     table.label[table.split["valid"]] = (table.label[table.split["valid"]] + 1) % 3
@@ -124,7 +126,7 @@ def test_validation_figures_and_the_weights_that_they_choose(make_table, trainer
     assert min(best.epoch for fit in fits.values() for best in fit.progress.best.values()) < 10
 
 
-class FailsAt(ERM):
+class NonFiniteLoss(ERM):
     """The loss of one step is not finite; its first steps are counted."""
 
     def __init__(self, network: Any, info: Any, *, at: int, value: float = math.nan, seed: int = 0) -> None:
@@ -140,20 +142,20 @@ class FailsAt(ERM):
 
 
 @pytest.mark.parametrize(("at", "value"), [(1, math.inf), (3, math.nan), (6, math.inf)])
-def test_a_loss_that_is_not_finite_stops_the_run_and_names_the_step(at: int, value: float, make_table, trainer) -> None:
+def test_non_finite_loss_stops_the_run_and_names_the_step(at: int, value: float, make_table, trainer) -> None:
     table = make_table()
-    fit = trainer.fit(table, FailsAt, options={"at": at, "value": value}, checkpoint_seconds=0)
+    fit = trainer.fit(table, NonFiniteLoss, options={"at": at, "value": value}, checkpoint_seconds=0)
     with pytest.raises(TrainingError, match=f"loss became (nan|inf) at step {at}: lower `learning_rate`"):
         fit.run()
     if at <= 2:  # rows are written, and checkpoints with them, every second step
         assert not fit.checkpoint_path.exists()
         return
-    kept = read_checkpoint(fit.checkpoint_path)
-    assert 0 < kept["progress"]["total_steps"] < at
-    assert all(bool(torch.isfinite(v).all()) for v in kept["algorithm"].values() if isinstance(v, Tensor))
+    checkpoint = read_checkpoint(fit.checkpoint_path)
+    assert 0 < checkpoint["progress"]["total_steps"] < at
+    assert all(bool(torch.isfinite(v).all()) for v in checkpoint["algorithm"].values() if isinstance(v, Tensor))
 
 
-class BadGradient(ERM):
+class NonFiniteGradient(ERM):
     """Its loss is finite, its gradient is not."""
 
     def forward(self, batch: Batch, epoch: float) -> Step:
@@ -161,8 +163,8 @@ class BadGradient(ERM):
         return Step(step.loss + (0 * self.network.head.weight).sqrt().sum(), step.logs)
 
 
-def test_weights_that_are_not_finite_are_never_kept(make_table, trainer) -> None:
-    fit = trainer.fit(make_table(), BadGradient, checkpoint_seconds=0)
+def test_non_finite_weights_are_never_saved(make_table, trainer) -> None:
+    fit = trainer.fit(make_table(), NonFiniteGradient, checkpoint_seconds=0)
     with pytest.raises(TrainingError, match=r"loss became|not finite"):
         fit.run()
     assert not fit.checkpoint_path.exists()

@@ -11,13 +11,13 @@ import pytest
 from logit_correction import InputWarning, Run, train
 
 
-def trained(out: Path, logger: Any, **options: Any) -> Run:
+def train_with_logger(out: Path, logger: Any, **options: Any) -> Run:
     options = {"epochs": 2, "batch_size": 256, "log_every": 2, "threads": 1, "device": "cpu"} | options
     network = {"name": "MLP", "hidden": [8]}
     return train("Digits", out, method="ERM", network=network, logger=logger, page=False, **options)
 
 
-class Kept:
+class RecordingLogger:
     """Remembers what it was given."""
 
     def __init__(self) -> None:
@@ -33,22 +33,22 @@ class Kept:
         self.given.append(("end", status))
 
 
-def test_a_logger_that_is_handed_over_gets_all_in_order_beside_a_named_one(tmp_path: Path) -> None:
-    kept = Kept()
-    run = trained(tmp_path / "run", [kept, "csv"])
-    assert kept.given[0] == ("options", "ERM") and kept.given[-1] == ("end", "success")
-    steps = [value[0] for name, value in kept.given if name == "metrics"]
+def test_logger_object_gets_all_metrics_in_order_next_to_a_named_logger(tmp_path: Path) -> None:
+    logger = RecordingLogger()
+    run = train_with_logger(tmp_path / "run", [logger, "csv"])
+    assert logger.given[0] == ("options", "ERM") and logger.given[-1] == ("end", "success")
+    steps = [value[0] for name, value in logger.given if name == "metrics"]
     assert set(steps) >= {2, run.report.steps} and steps == sorted(steps)
-    last = kept.given[-2][1][1]
+    last = logger.given[-2][1][1]
     assert last["test/worst_group"] == run.report.test.worst_group
     rows = list(csv.DictReader((run / "csv" / "version_0" / "metrics.csv").open()))
     assert any(row.get("loss") for row in rows) and any(row.get("test/worst_group") for row in rows)
 
 
-def test_a_logger_that_fails_ends_no_training(tmp_path: Path) -> None:
-    class Away(Kept):
+def test_failing_logger_does_not_end_the_training(tmp_path: Path) -> None:
+    class Away(RecordingLogger):
         def log_metrics(self, metrics: Any, step: int) -> None:
             raise ConnectionError("the server is away")
 
     with pytest.warns(InputWarning, match="Away failed and gets no further figures .the server is away."):
-        assert trained(tmp_path / "run", Away()).report.epochs == 2
+        assert train_with_logger(tmp_path / "run", Away()).report.epochs == 2

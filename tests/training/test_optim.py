@@ -21,7 +21,7 @@ INFO = DataInfo(num_labels=3, num_rows=48, input_shape=(3, 8, 8))
 
 
 @pytest.mark.parametrize("kind", ["sgd", "adam", "adamw"])
-def test_weight_decay_can_leave_out_biases_and_normalisation(kind: Any) -> None:
+def test_weight_decay_can_leave_out_biases_and_normalization(kind: Any) -> None:
     method = ERM(lambda: ConvNet(INFO), INFO)
     everything = make_optimizer(method.parameter_groups(), TrainingConfig(weight_decay=0.1), 0.1)
     assert [group["weight_decay"] for group in everything.param_groups] == [0.1]
@@ -47,7 +47,7 @@ def test_weight_decay_can_leave_out_biases_and_normalisation(kind: Any) -> None:
         ("sgd", partial(torch.optim.SGD, momentum=0.9)),
     ],
 )
-def test_steps_are_those_of_torch_and_its_state_can_be_loaded(kind: Any, reference: Any, decay: float) -> None:
+def test_optimizer_steps_as_torch_and_loads_its_state(kind: Any, reference: Any, decay: float) -> None:
     networks = [nn.Linear(5, 3), nn.Linear(5, 3)]
     networks[1].load_state_dict(networks[0].state_dict())
     config = TrainingConfig(optimizer=kind, weight_decay=decay)
@@ -58,15 +58,15 @@ def test_steps_are_those_of_torch_and_its_state_can_be_loaded(kind: Any, referen
     optimizer = make()
     expected = reference(networks[1].parameters(), lr=0.05, weight_decay=decay)
     for step in range(6):
-        for network, chosen in zip(networks, (optimizer, expected), strict=True):
+        for network, either_optimizer in zip(networks, (optimizer, expected), strict=True):
             generator = torch.Generator().manual_seed(step)
-            chosen.zero_grad()
+            either_optimizer.zero_grad()
             parameters = list(network.parameters())
             for parameter in parameters[: 1 if step == 0 else 2]:  # at first the bias has no gradient
                 parameter.grad = torch.randn(parameter.shape, generator=generator)
-            chosen.step()
-        for one, other in zip(networks[0].parameters(), networks[1].parameters(), strict=True):
-            assert torch.equal(one, other)
+            either_optimizer.step()
+        for actual, reference_parameter in zip(networks[0].parameters(), networks[1].parameters(), strict=True):
+            assert torch.equal(actual, reference_parameter)
         if step == 2:  # as a training that an older version began is resumed
             optimizer = make()
             optimizer.load_state_dict(deepcopy(expected.state_dict()))

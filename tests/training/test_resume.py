@@ -76,7 +76,7 @@ class TwoStages(Algorithm):
 
 
 @pytest.fixture
-def resumed(make_table, trainer, assert_ended_alike) -> Callable[..., Iterator[tuple[int, Trainer]]]:
+def resume_at_steps(make_table, trainer, assert_equal_training_state) -> Callable[..., Iterator[tuple[int, Trainer]]]:
     """Interrupts a training after some steps, or after each one, and yields it as it ended when it was resumed."""
 
     def run(
@@ -85,42 +85,44 @@ def resumed(make_table, trainer, assert_ended_alike) -> Callable[..., Iterator[t
         def fit() -> Trainer:
             return trainer.fit(make_table(), method, options=options, **config)
 
-        whole = fit()
-        whole.run()
-        for step in steps or range(1, whole.progress.total_steps + 1):
+        uninterrupted = fit()
+        uninterrupted.run()
+        for step in steps or range(1, uninterrupted.progress.total_steps + 1):
             trainer.run_until(fit(), step)
             torch.manual_seed(step)
-            again = fit()
-            again.run(resume=True)
-            assert_ended_alike(whole, again)
-            yield step, again
+            resumed = fit()
+            resumed.run(resume=True)
+            assert_equal_training_state(uninterrupted, resumed)
+            yield step, resumed
 
     return run
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("options", LC_OPTIONS, ids=lambda options: str(options) or "default")
-def test_lc_interrupted_at_any_step(options: dict[str, Any], resumed) -> None:
-    steps = [step for step, _ in resumed("LC", options)]
+def test_lc_interrupted_at_any_step_ends_the_same(options: dict[str, Any], resume_at_steps) -> None:
+    steps = [step for step, _ in resume_at_steps("LC", options)]
     assert len(steps) in (9, 12)  # three more in a head start
 
 
 @pytest.mark.parametrize("config", LOOP_OPTIONS, ids=lambda config: " ".join(map(str, config)) or "default")
-def test_whatever_the_loop_is_asked_to_do(config: dict[str, Any], resumed) -> None:
+def test_interrupted_training_ends_the_same_with_any_option_of_the_loop(
+    config: dict[str, Any], resume_at_steps
+) -> None:
     config = {"method": "LC", **config}
-    assert len(list(resumed(config.pop("method"), {}, (2, 5, 9), **config))) == 3
+    assert len(list(resume_at_steps(config.pop("method"), {}, (2, 5, 9), **config))) == 3
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["integers", "floats"])
-def test_stages_interrupted_at_any_step(kind: str, resumed) -> None:
-    for step, fit in resumed(TwoStages, {"kind": kind}):
+def test_stages_interrupted_at_any_step_end_the_same(kind: str, resume_at_steps) -> None:
+    for step, fit in resume_at_steps(TwoStages, {"kind": kind}):
         # A stage that had begun is gone on with, not begun anew.
         assert [stage for stage, *_ in fit.algorithm.given] == ([1] if step <= 6 else [])
     assert step == (24 if kind == "integers" else 15)  # two epochs of three steps, and three more
 
 
-def test_a_run_does_not_go_on_with_other_data(make_table, trainer) -> None:
+def test_resume_with_other_data_is_refused(make_table, trainer) -> None:
     table = make_table()
     trainer.run_until(trainer.fit(table), 2)
     other = replace(table, label=(table.label + 1) % len(table.label_names))
@@ -137,7 +139,7 @@ class PowerCut(BaseException):
     """The process ends without a word."""
 
 
-class CutOff:
+class PowerCutLogger:
     """A logger during whose n-th call the power fails."""
 
     def __init__(self, calls: int) -> None:
@@ -150,14 +152,16 @@ class CutOff:
 
 
 @pytest.mark.parametrize("calls", [3, 6])
-def test_a_run_that_died_goes_on_from_its_last_checkpoint(calls: int, make_table, trainer, assert_ended_alike) -> None:
+def test_killed_run_resumes_from_its_last_checkpoint(
+    calls: int, make_table, trainer, assert_equal_training_state
+) -> None:
     table = make_table()
-    whole = trainer.fit(table, "LC", place="whole")
-    whole.run()
-    died = trainer.fit(table, "LC", loggers=(CutOff(calls),), checkpoint_seconds=0)
+    uninterrupted = trainer.fit(table, "LC", place="whole")
+    uninterrupted.run()
+    died = trainer.fit(table, "LC", loggers=(PowerCutLogger(calls),), checkpoint_seconds=0)
     with pytest.raises(PowerCut):
         died.run()
     assert 0 < read_checkpoint(died.checkpoint_path)["progress"]["total_steps"] < 9
     resumed = trainer.fit(table, "LC")
     resumed.run(resume=True)
-    assert_ended_alike(whole, resumed)
+    assert_equal_training_state(uninterrupted, resumed)

@@ -70,7 +70,7 @@ class Branching(nn.Module):
 
 
 class NotFinite(nn.Module):
-    """Features that are no numbers."""
+    """Features that are NaN."""
 
     def forward(self, inputs: Tensor) -> Tensor:
         """Return (B, 2)."""

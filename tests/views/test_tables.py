@@ -63,14 +63,16 @@ def test_head_on_one_column_is_as_informative_as_scikit_learn() -> None:
     for column in data.data.T:
         split = PredefinedSplit(fold.numpy())
         expected = cross_val_predict(reference, column[:, None], data.target, cv=split, method="predict_proba")
-        found = compute_column_features(column)
-        found = predict_out_of_fold(
-            make_logistic_learner(standardize(found, *torch.std_mean(found, dim=0)), label, num_labels),
+        column_features = compute_column_features(column)
+        column_features = predict_out_of_fold(
+            make_logistic_learner(
+                standardize(column_features, *torch.std_mean(column_features, dim=0)), label, num_labels
+            ),
             fold,
             num_labels,
         )
         assert (
-            compute_information_share(found.numpy(), label.numpy())
+            compute_information_share(column_features.numpy(), label.numpy())
             > compute_information_share(expected, label.numpy()) - 0.02
         )
 
