@@ -23,7 +23,7 @@ from logit_correction.shortcuts.audit_files import SEALED
 from logit_correction.shortcuts.audit_page import print_audit
 from logit_correction.shortcuts.conflicts import ConflictDescriber
 
-from .conftest import filled
+from .conftest import fill_sheet
 
 #: Colours of the two labels in most images.
 RED = np.array([220, 60, 60])
@@ -32,13 +32,13 @@ BLUE = np.array([60, 60, 220])
 SUBJECTS = ("bill", "lunch", "train", "garden", "paper", "coffee", "window", "music")
 
 
-def read_page(found: Audit) -> str:
-    return (found.path / "report.html").read_text(encoding="utf-8").replace("\u00a0", " ")
+def read_page(audit_with_page: Audit) -> str:
+    return (audit_with_page.path / "report.html").read_text(encoding="utf-8").replace("\u00a0", " ")
 
 
-def read_corrections(found: Audit) -> str:
+def read_corrections(audit_with_page: Audit) -> str:
     """The part of the page below the heading ``What the correction corrects``."""
-    return read_page(found).partition("<h2>What the correction corrects</h2>")[2].partition("<h2>")[0]
+    return read_page(audit_with_page).partition("<h2>What the correction corrects</h2>")[2].partition("<h2>")[0]
 
 
 def describe_frame(frame: pd.DataFrame, conflicting: np.ndarray, folder: Path) -> list[tuple[str, float, float]]:
@@ -87,7 +87,7 @@ def draw_table(num_rows: int, seed: int) -> pd.DataFrame:
         (lambda frame: frame["blood"].isna(), r"blood is empty"),
     ],
 )
-def test_a_condition_on_columns_is_found(
+def test_conflict_describer_finds_the_planted_condition(
     condition: Callable[[pd.DataFrame], pd.Series], expected: str, tmp_path: Path
 ) -> None:
     frame = draw_table(1200, 0)
@@ -97,47 +97,47 @@ def test_a_condition_on_columns_is_found(
     assert share > 0.97 and other_share < 0.03
 
 
-def test_of_rows_that_conflict_at_random_nothing_is_said(tmp_path: Path) -> None:
+def test_conflict_describer_says_nothing_of_random_conflicts(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     for seed in range(20):
         share = (0.02, 0.1, 0.5)[seed % 3]
         assert describe_frame(draw_table(400, seed), draw.random(400) < share, tmp_path) == []
 
 
-def test_a_planted_column_is_what_is_corrected(
-    changed: Audit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_page_names_the_planted_column_as_corrected(
+    shifted_audit: Audit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The page, the terminal and a notebook name the scanner, of estimators without views too."""
-    found = Audit(shutil.copytree(changed.path, tmp_path / "copy"))
-    assert read_corrections(found) == ""  # before any answer nothing is advised
-    found.answer(filled(found))
-    for one in found.summary["new_rows"]["candidates"]:
-        if one["name"].startswith("LC"):
-            values = {(row["label"], row["looks_like"], row["value"]) for row in one["contrasts"][0]["rows"]}
+    answered = Audit(shutil.copytree(shifted_audit.path, tmp_path / "copy"))
+    assert read_corrections(answered) == ""  # before any answer nothing is advised
+    answered.answer(fill_sheet(answered))
+    for candidate in answered.summary["new_rows"]["candidates"]:
+        if candidate["name"].startswith("LC"):
+            values = {(row["label"], row["looks_like"], row["value"]) for row in candidate["contrasts"][0]["rows"]}
             assert {(label, other) for label, other, _ in values} == {("ill", "well"), ("well", "ill")}
             assert {value.partition(" and ")[0] for *_, value in values} == {"scanner = new", "scanner = old"}
-            assert one["explained_by"] == ([] if one["views"] else ["column:scanner"])
-    part = read_corrections(found)
+            assert candidate["explained_by"] == ([] if candidate["views"] else ["column:scanner"])
+    part = read_corrections(answered)
     assert "scanner = new" in part and "scanner = old" in part
-    print_audit(found.result, found.path / "report.html")
+    print_audit(answered.result, answered.path / "report.html")
     sentence = (
         r"corrects (where the column `scanner` points to another label: )?rows labelled `(ill|well)` with scanner ="
     )
-    for text in (" ".join(capsys.readouterr().out.split()), repr(found).replace("\n", " ")):
+    for text in (" ".join(capsys.readouterr().out.split()), repr(answered).replace("\n", " ")):
         assert re.search(sentence, text)
-    assert re.search(r"corrects .*scanner = new", html.unescape(found._repr_html_()))
+    assert re.search(r"corrects .*scanner = new", html.unescape(answered._repr_html_()))
 
 
-def test_an_audit_without_new_rows_says_what_conflicting_rows_have_in_common(named: Audit) -> None:
-    rows = named.summary["conflicts"][0]["rows"]
+def test_audit_without_new_rows_describes_conflicting_rows(formula_audit: Audit) -> None:
+    rows = formula_audit.summary["conflicts"][0]["rows"]
     values = {row["label"]: row["value"] for row in rows}
     assert values == {"=<b>no</b>": "scanner = @one", "yes": "scanner = +two"}
-    page = read_page(named)
+    page = read_page(formula_audit)
     assert "What these rows have in common" in page and "=<b>no</b>" not in page
-    assert "Bias-conflicting are rows labelled" in repr(named)
+    assert "Bias-conflicting are rows labelled" in repr(formula_audit)
 
 
-def test_a_planted_word_is_what_is_corrected(tmp_path: Path) -> None:
+def test_audit_names_the_planted_word_as_corrected(tmp_path: Path) -> None:
     draw = np.random.default_rng(0)
     rows = []
     for number in range(700):
@@ -147,26 +147,26 @@ def test_a_planted_word_is_what_is_corrected(tmp_path: Path) -> None:
         rows.append((" ".join(draw.permutation([*words, *["unsubscribe"] * has_cue])), "spam" if is_spam else "ham"))
     data = pd.DataFrame(rows, columns=["text", "label"])
     new = data["text"][500:].tolist()
-    found = audit(data[:500], tmp_path / "out", new_rows=new, label="label", text="text", epochs=3, threads=1)
-    candidates = found.summary["new_rows"]["candidates"]
-    words = next(one for one in candidates if one["views"] == ["word"])["contrasts"][0]["rows"]
+    mail_audit = audit(data[:500], tmp_path / "out", new_rows=new, label="label", text="text", epochs=3, threads=1)
+    candidates = mail_audit.summary["new_rows"]["candidates"]
+    words = next(candidate for candidate in candidates if candidate["views"] == ["word"])["contrasts"][0]["rows"]
     by_label = {row["label"]: row for row in reversed(words)}
     assert by_label["ham"]["term"] == by_label["spam"]["term"] == "unsubscribe"
     assert by_label["ham"]["share"] > 0.9 > 0.2 > by_label["ham"]["other_share"]
     assert by_label["spam"]["share"] < 0.2 < 0.9 < by_label["spam"]["other_share"]
 
 
-def decode(uri: str) -> np.ndarray:
+def decode_image(uri: str) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2]))).convert("RGB")).astype(int)
 
 
 def is_mostly_red(uri: str) -> bool:
-    pixels = decode(uri)
+    pixels = decode_image(uri)
     return bool((pixels[..., 0] > pixels[..., 2]).mean() > 0.5)
 
 
 def draw_bars(folder: Path, count: int, bias: float, seed: int) -> dict[str, str]:
-    """Images of bars that stand or lie, on paper whose colour mostly goes with that; return file -> label."""
+    """Images of bars that stand or lie, on paper whose colour mostly agrees with that; return file -> label."""
     draw = np.random.default_rng(seed)
     labels = {}
     for number in range(count):
@@ -182,59 +182,63 @@ def draw_bars(folder: Path, count: int, bias: float, seed: int) -> dict[str, str
 
 
 @pytest.fixture(scope="module")
-def bars(tmp_path_factory: pytest.TempPathFactory) -> Audit:
+def bar_audit(tmp_path_factory: pytest.TempPathFactory) -> Audit:
     folder = tmp_path_factory.mktemp("bars")
     draw_bars(folder / "old", 400, 0.93, 0)
     truth = draw_bars(folder, 160, 0.4, 1)
-    found = audit(folder / "old", folder / "out", new_rows=folder / "new", ask=20, size=10, epochs=4, threads=1)
-    sheet = pd.read_csv(found.path / "sheet.csv", dtype={"answer": object})
-    return found.answer(sheet.assign(answer=[truth[path] for path in sheet["path"]]))
+    unanswered = audit(folder / "old", folder / "out", new_rows=folder / "new", ask=20, size=10, epochs=4, threads=1)
+    sheet = pd.read_csv(unanswered.path / "sheet.csv", dtype={"answer": object})
+    return unanswered.answer(sheet.assign(answer=[truth[path] for path in sheet["path"]]))
 
 
-def test_planted_colour_is_what_pictures_show(bars: Audit) -> None:
+def test_pictures_show_the_planted_colour(bar_audit: Audit) -> None:
     """Conflicting images have the other label's colour, and views that see colour explain them."""
-    candidates = bars.summary["new_rows"]["candidates"]
-    shown = [one for one in candidates if one["contrasts"]]
-    assert len(shown) >= 2
-    for one in shown:
-        (contrast,) = one["contrasts"]
+    candidates = bar_audit.summary["new_rows"]["candidates"]
+    described = [candidate for candidate in candidates if candidate["contrasts"]]
+    assert len(described) >= 2
+    for candidate in described:
+        (contrast,) = candidate["contrasts"]
         for row in contrast["rows"]:
             is_red = {kind: [is_mostly_red(image["image"]) for image in row[kind]] for kind in ("agree", "conflict")}
-            usual = row["label"] == "stands"
-            assert len(is_red["agree"]) == 6 and is_red["agree"].count(usual) >= 5
-            assert is_red["conflict"].count(not usual) > len(is_red["conflict"]) / 2
-    estimator = next(one for one in shown if not one["views"])
+            is_red_expected = row["label"] == "stands"
+            assert len(is_red["agree"]) == 6 and is_red["agree"].count(is_red_expected) >= 5
+            assert is_red["conflict"].count(not is_red_expected) > len(is_red["conflict"]) / 2
+    estimator = next(candidate for candidate in described if not candidate["views"])
     assert set(estimator["explained_by"]) & {"colour", "border", "light", "thumbnail"} or "places" in str(estimator)
-    part = read_corrections(bars)
-    if bars.verdict == "shortcut":
+    part = read_corrections(bar_audit)
+    if bar_audit.verdict == "shortcut":
         assert "Bias-conflicting, " in part and part.count("<img ") == part.count('alt="') > 12
 
 
-def test_pictures_of_what_changed(tmp_path: Path, bars: Audit) -> None:
+def test_page_shows_pictures_of_shifted_views(tmp_path: Path, bar_audit: Audit) -> None:
     """New rows are darker: their pictures are, and each side has six."""
     dark = tmp_path / "dark"
     dark.mkdir()
-    for file in sorted((bars.path.parent / "new").iterdir())[:60]:
+    for file in sorted((bar_audit.path.parent / "new").iterdir())[:60]:
         Image.fromarray((np.asarray(Image.open(file)) * 0.5).astype(np.uint8)).save(dark / file.name)
-    found = audit(bars.path.parent / "old", tmp_path / "out", new_rows=dark, size=10, epochs=1, threads=1)
-    shifts = found.summary["new_rows"]["view_shifts"]
+    dark_audit = audit(bar_audit.path.parent / "old", tmp_path / "out", new_rows=dark, size=10, epochs=1, threads=1)
+    shifts = dark_audit.summary["new_rows"]["view_shifts"]
     pictured = [shift for shift in shifts if shift["new_images"]]
     assert 1 <= len(pictured) <= 3 and pictured == shifts[: len(pictured)]
     for shift in pictured:
-        old, new = (np.mean([decode(image).mean() for image in shift[side]]) for side in ("old_images", "new_images"))
+        old, new = (
+            np.mean([decode_image(image).mean() for image in shift[side]]) for side in ("old_images", "new_images")
+        )
         assert len(shift["old_images"]) == len(shift["new_images"]) == 6 and new < 0.7 * old
-    part = read_page(found).partition("<h2>What changed</h2>")[2].partition("<h2>")[0]
+    part = read_page(dark_audit).partition("<h2>What changed</h2>")[2].partition("<h2>")[0]
     assert part.count("<img ") == 12 * len(pictured)
-    assert "What changed: " in repr(found)
+    assert "What changed: " in repr(dark_audit)
 
 
-def test_the_run_of_a_fix_leads_with_what_answers_show(changed: Audit, tmp_path: Path) -> None:
-    found = Audit(shutil.copytree(changed.path, tmp_path / "copy"), trust_code=True).answer(filled(changed))
-    rows = found.summary["new_rows"]["answered_rows"]
+def test_page_of_the_fixed_run_starts_with_the_counts_of_answers(shifted_audit: Audit, tmp_path: Path) -> None:
+    answered = Audit(shutil.copytree(shifted_audit.path, tmp_path / "copy"), trust_code=True).answer(
+        fill_sheet(shifted_audit)
+    )
+    rows = answered.summary["new_rows"]["answered_rows"]
     disputed = [row for row in rows if row["erm_label"] != row["compared_label"]]
     right = [sum(row[name] == row["label"] for row in disputed) for name in ("erm_label", "compared_label")]
-    assert found.verdict == "shortcut" and right[1] > right[0]
-    found.fix(tmp_path / "fixed")
+    assert answered.verdict == "shortcut" and right[1] > right[0]
+    answered.fix(tmp_path / "fixed")
     counts = json.loads((tmp_path / "fixed" / "report.json").read_text())["answers"]
     assert [counts[name] for name in ("num_answers", "num_disputed", "erm_right", "advice_right")] == [
         len(rows),
@@ -246,13 +250,13 @@ def test_the_run_of_a_fix_leads_with_what_answers_show(changed: Audit, tmp_path:
     assert verdict.startswith(f"Where ERM and the advice disagree, ERM is right on {right[0]} of your {len(rows)}")
 
 
-def test_an_audit_of_an_older_version_opens(changed: Audit, tmp_path: Path) -> None:
-    folder = Path(shutil.copytree(changed.path, tmp_path / "older"))
+def test_audit_without_conflict_descriptions_can_be_read(shifted_audit: Audit, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(shifted_audit.path, tmp_path / "older"))
     values = json.loads((folder / "audit.json").read_text(encoding="utf-8"))
     del values["conflicts"]
-    for one in values["new_rows"]["candidates"]:
-        del one["contrasts"], one["explained_by"]
+    for candidate in values["new_rows"]["candidates"]:
+        del candidate["contrasts"], candidate["explained_by"]
     (folder / "audit.json").write_text(json.dumps(values), encoding="utf-8")
     write_checksums(folder, SEALED, folder)
-    found = Audit(folder).answer(filled(changed))
-    assert "What the correction corrects" in read_page(found) or found.verdict != "shortcut"
+    answered = Audit(folder).answer(fill_sheet(shifted_audit))
+    assert "What the correction corrects" in read_page(answered) or answered.verdict != "shortcut"
