@@ -188,12 +188,11 @@ def read_grid(name: str, seeds: int | None = None, rows: Path | None = None, ref
     keys = [key.name for key in fields(Benchmark) if key.name not in ("name", "text")]
     content = read_yaml_file(path, f"a grid: {', '.join(keys)}")
     text = path.read_text("utf-8")
-    place = f"benchmark {name}"
-    _raise_first_problem(_describe_unknown_names("key", content, keys), place)
     try:
+        _check_names("key", content, keys)
         content = _convert_names_to_texts(content)
         if rows is not None:
-            content = _merge_rows_of_file(content, rows, place)
+            content = _merge_rows_of_file(content, rows)
         if reference is not None:
             content["reference"] = reference
         if rows is not None or reference is not None:
@@ -201,15 +200,12 @@ def read_grid(name: str, seeds: int | None = None, rows: Path | None = None, ref
         if seeds is not None:
             content["seeds"] = seeds
         grid = Benchmark(path.stem, **content, text=text)
-        _raise_first_problem(_find_grid_problems(grid), place)
+        _check_grid(grid)
         return grid
+    except InputError as error:
+        raise InputError(f"benchmark {name}: {error}") from error
     except (TypeError, AttributeError) as error:
-        raise InputError(f"{place}: it is not a grid of rows and columns ({error})") from error
-
-
-def _raise_first_problem(problems: Iterable[str], file_name: object) -> None:
-    for problem in problems:
-        raise InputError(f"{file_name}: {problem}")
+        raise InputError(f"benchmark {name}: it is not a grid of rows and columns ({error})") from error
 
 
 def _convert_names_to_texts(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -230,20 +226,20 @@ def _convert_keys_to_texts(table: Mapping[Any, Any]) -> dict[str, Any]:
     return {str(name): {} if value is None else value for name, value in table.items()}
 
 
-def _merge_rows_of_file(content: dict[str, Any], file: Path, grid_name: str) -> dict[str, Any]:
+def _merge_rows_of_file(content: dict[str, Any], file: Path) -> dict[str, Any]:
     """Return the content of a grid with the rows of ``file``; a row with equal options may be in both."""
     added = read_yaml_file(file, "rows of a grid, such as `mine: {method: {name: my_method.Mine}}`")
     if "rows" in added:
-        _raise_first_problem(_describe_unknown_names("key", added, ROW_KEYS), file)
+        _check_names(f"key of {file}", added, ROW_KEYS)
     else:
         added = {"rows": added}
     added = _convert_names_to_texts(added)
     rows = added["rows"]
     for row, options in rows.items():
         if content["rows"].get(row, options) != options:
-            raise InputError(f"{file}: {grid_name} has a row {row!r} already: give yours another name")
+            raise InputError(f"there is a row {row!r} already: give that of {file} another name")
     for key in ("cells", "tuning", "paper"):
-        _raise_first_problem(_describe_unknown_names(f"row of {key}", added[key], rows), file)
+        _check_names(f"row of {key} of {file}", added[key], rows)
     return content | {key: content[key] | added[key] for key in ROW_KEYS}
 
 
@@ -254,74 +250,74 @@ def _write_grid(content: Mapping[str, Any], path: Path, rows: Path | None) -> st
     return origin + yaml.safe_dump(filled, sort_keys=False, allow_unicode=True, width=120, default_flow_style=None)
 
 
-def _find_grid_problems(grid: Benchmark) -> Iterator[str]:
-    """Yield what would be ignored, or be found wrong only after all runs are trained, one message each."""
+def _check_grid(grid: Benchmark) -> None:
+    """Refuse what would be ignored, or be found wrong only after all runs are trained."""
     tables: list[Mapping[str, Any]] = [grid.rows, grid.columns, {"common": grid.common}, *grid.cells.values()]
     for table in tables:
         for name, options in table.items():
             if not isinstance(options, dict):
-                yield f"{name!r} is {options!r}: give options of a run, such as {{method: {{name: LC}}}}"
-    yield from _find_figure_problems(grid)
-    yield from _find_unknown_name_problems(grid)
-    yield from _find_value_problems(grid)
+                raise InputError(f"{name!r} is {options!r}: give options of a run, such as {{method: {{name: LC}}}}")
+    _check_figures(grid)
+    _check_all_names(grid)
+    _check_values(grid)
     for key, names in (("rows", grid.rows), ("columns", grid.columns)):
         if not names:
-            yield f"{key} are missing: give each a name and its options"
+            raise InputError(f"{key} are missing: give each a name and its options")
         folders: dict[str, str] = {}
         for name in names:
             folder = make_folder_name(name)
             other = folders.setdefault(folder, name)
             if other != name:
-                yield f"{key} {other!r} and {name!r} share the folder {folder!r}: rename one"
+                raise InputError(f"{key} {other!r} and {name!r} share the folder {folder!r}: rename one")
 
 
-def _describe_unknown_names(kind: str, names: Iterable[Any], known_names: Collection[str]) -> Iterator[str]:
+def _check_names(kind: str, names: Iterable[Any], known_names: Collection[str]) -> None:
     for name in names:
         if name not in known_names:
             hint = suggest_name(str(name), known_names) or f": take one of {', '.join(known_names)}"
-            yield f"{kind} {name!r} is unknown{hint}"
+            raise InputError(f"{kind} {name!r} is unknown{hint}")
 
 
-def _find_figure_problems(grid: Benchmark) -> Iterator[str]:
+def _check_figures(grid: Benchmark) -> None:
     for figure in grid.figures:
         kind = figure.get("kind")
-        yield from _describe_unknown_names("figure", [kind], FIGURE_OPTIONS)
-        yield from _describe_unknown_names(f"key of figure {kind},", figure, ("kind", *FIGURE_OPTIONS[str(kind)]))
-        yield from _describe_unknown_names("margin of figure", [figure.get("margin", "least")], ("least", "mean"))
+        _check_names("figure", [kind], FIGURE_OPTIONS)
+        _check_names(f"key of figure {kind},", figure, ("kind", *FIGURE_OPTIONS[str(kind)]))
+        _check_names("margin of figure", [figure.get("margin", "least")], ("least", "mean"))
         if kind == "accuracy":
             try:
                 [float(column.replace("%", "")) for column in grid.columns]
             except ValueError as error:
-                yield f"figure accuracy needs columns that are numbers ({error}): take bars"
+                raise InputError(f"figure accuracy needs columns that are numbers ({error}): take bars") from error
 
 
-def _find_unknown_name_problems(grid: Benchmark) -> Iterator[str]:
+def _check_all_names(grid: Benchmark) -> None:
     from logit_correction.evaluation import report  # not needed by `benchmark list`
 
     accuracies = [name for name, metric in report.get_metrics(report.GroupReport).items() if metric.in_tables]
     metrics = [grid.metric, *grid.column_metrics.values()]
     metrics += [figure["metric"] for figure in grid.figures if "metric" in figure]
-    yield from _describe_unknown_names("metric", metrics, accuracies)
-    yield from _describe_unknown_names("row of cells", grid.cells, grid.rows)
-    yield from _describe_unknown_names("row of tuning", grid.tuning, grid.rows)
-    yield from _describe_unknown_names("reference", [grid.reference] if grid.reference else [], grid.rows)
-    yield from _describe_unknown_names("column of column_metrics", grid.column_metrics, grid.columns)
+    _check_names("metric", metrics, accuracies)
+    _check_names("row of cells", grid.cells, grid.rows)
+    _check_names("row of tuning", grid.tuning, grid.rows)
+    _check_names("reference", [grid.reference] if grid.reference else [], grid.rows)
+    _check_names("column of column_metrics", grid.column_metrics, grid.columns)
     for key, rows in (("cells", grid.cells), ("paper", grid.paper)):
         for columns in rows.values():
-            yield from _describe_unknown_names(f"column of {key}", columns, grid.columns)
+            _check_names(f"column of {key}", columns, grid.columns)
 
 
-def _find_value_problems(grid: Benchmark) -> Iterator[str]:
+def _check_values(grid: Benchmark) -> None:
     tuning: Mapping[str, Any] = grid.tuning
     for row, line in tuning.items():
         if not isinstance(line, str):
-            yield f"tuning of {row!r} is {line!r}: write in one line how its options were chosen"
+            raise InputError(f"tuning of {row!r} is {line!r}: write in one line how its options were chosen")
     for columns in grid.paper.values():
         for figure in columns.values():
             numbers = figure if isinstance(figure, list) and len(figure) == 2 else [figure]
             if not all(isinstance(number, int | float) for number in numbers):
-                yield f"paper has {figure!r}: give a figure in %, or [mean, standard deviation]"
+                raise InputError(f"paper has {figure!r}: give a figure in %, or [mean, standard deviation]")
     if type(grid.seeds) is not int or grid.seeds < 1:
-        yield f"seeds is {grid.seeds!r}: give how many there are, such as 3"
+        raise InputError(f"seeds is {grid.seeds!r}: give how many there are, such as 3")
     if type(grid.first_seed) is not int or grid.first_seed < 0:
-        yield f"first_seed is {grid.first_seed!r}: give a whole number from 0 on"
+        raise InputError(f"first_seed is {grid.first_seed!r}: give a whole number from 0 on")

@@ -29,8 +29,9 @@ class OriginalCropFlip(Augmentation):
 
     As published for Waterbirds, which is torchvision's RandomResizedCrop: the part is a box of whole pixels of the
     original, and the ratio of its sides lies between 3/4 and 4/3. Ten boxes are drawn and the first that fits into the
-    original is taken; where none does, the middle. So the proportions of what is shown vary by no more than that,
-    whatever the photo's own are, while a part of a stretched photo varies around the stretched ones.
+    original is taken; where none does, the middle. So the proportions of the part stay in this range,
+    whatever those of the photo are, while the proportions of a part of a stretched photo vary around the stretched
+    ones.
 
     The pixels come from ``store``, photos stretched to one size. A box that fits is at least 0.7 of the original high
     and wide, so that a store of 10/7 of ``size`` is never enlarged. With 12/7 (384 pixels for 224), parts of two photos

@@ -189,7 +189,7 @@ def _describe_runs(benchmark: Benchmark, frame: pd.DataFrame) -> str:
     if BEST_TEST in rules:
         weights = (
             "Best epoch on test: this is what published tables report. The epoch was chosen with the labels of the "
-            "test rows, so these figures are no estimate of accuracy, and no selection uses them."
+            "test rows, so these figures do not estimate the accuracy, and no selection uses them."
         )
     elif len(rules) > 1:
         rows_by_rule = "; ".join(f"{rule} for {', '.join(rows)}" for rule, rows in rules.items())
@@ -238,7 +238,7 @@ def describe_outcome(benchmark: Benchmark, frame: pd.DataFrame, comparison: Comp
     verb = "has" if len(best) == 1 else "each have"
     outcome = f"{format_list(best)} {verb} the highest {metric} accuracy in {place}."
     if num_first.total() < len(columns):
-        outcome += " Elsewhere the best rows differ by no more than chance."
+        outcome += " In the other columns the differences between the best rows may be chance."
     return outcome
 
 

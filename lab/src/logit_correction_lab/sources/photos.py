@@ -98,7 +98,7 @@ class Photos(PublishedSource):
         metadata["images"] = {
             "stretch": f"resized to {size}",
             "crop": f"middle square, resized to {size}",
-            "centre": f"resized to 8/7 of {size}, of which the middle",
+            "centre": f"the middle of images resized to 8/7 of {size}",
         }[self.fit]
         augment = self.augment
         if self.crops == "original":
