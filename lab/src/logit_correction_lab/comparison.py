@@ -82,17 +82,13 @@ def _build_test_row_columns(predictions: Predictions, report: Report) -> pd.Data
     columns: dict[str, NDArray[Any]] = {"label": predictions.label, "attribute": attribute}
     if predictions.membership is not None:
         columns |= {f"group_{group}": column for group, column in enumerate(predictions.membership.T)}
-    checksum = 0
-    for values in (predictions.index, *columns.values()):
-        checksum = zlib.crc32(values.tobytes(), checksum)
+    checksum = zlib.crc32(b"".join(values.tobytes() for values in (predictions.index, *columns.values())))
     frame = pd.DataFrame({"test_set": np.full(len(predictions), checksum, np.uint32), **columns})
-    minority = pd.array([pd.NA] * len(frame), dtype="boolean")
+    frame["minority"] = pd.array([pd.NA] * len(frame), dtype="boolean")
     if report.data.correlation is not None and predictions.attribute is not None:
         correlation = Correlation.from_table(report.data.correlation, len(predictions.attribute_names))
-        is_known = attribute != UNKNOWN_ATTRIBUTE
-        conflicts = correlation.is_minority(torch.from_numpy(predictions.label), torch.from_numpy(attribute.clip(0)))
-        minority[is_known] = conflicts.numpy()[is_known]
-    frame["minority"] = minority
+        conflicts = correlation.is_minority(torch.from_numpy(predictions.label), torch.from_numpy(attribute))
+        frame["minority"] = pd.Series(conflicts, dtype="boolean").where(attribute != UNKNOWN_ATTRIBUTE)
     frame["prediction"] = predictions.prediction
     for name in ("label", "attribute", "prediction"):  # the smallest type that holds the codes
         frame[name] = pd.to_numeric(frame[name], downcast="unsigned" if frame[name].min() >= 0 else "integer")

@@ -51,14 +51,13 @@ def print_to_stderr(line: str) -> None:
 
 
 def train_grid(
-    benchmark: Benchmark, out_dir: Path, jobs: int | None = None, print_line: Callable[[str], None] = print_to_stderr
+    benchmark: Benchmark, out_dir: Path, print_line: Callable[[str], None] = print_to_stderr
 ) -> list[Cell]:
     """Train what is not finished; several processes and machines may do so at once with the same folder.
 
     Args:
         benchmark: The grid.
         out_dir: Folder of the grid. The same call continues where it was stopped.
-        jobs: Runs that train at the same time; None takes what joblib is configured with.
         print_line: Called with a line of progress.
 
     Returns:
@@ -92,7 +91,7 @@ def train_grid(
     failed: dict[Path, Cell] = {}
     wait = False  # the second round waits for runs of other processes, which may die
     while waiting:
-        for folder, state, seconds in _train_in_parallel(waiting, monitors, jobs, wait):
+        for folder, state, seconds in _train_in_parallel(waiting, monitors, wait):
             if state == "stopped":
                 raise KeyboardInterrupt
             if state == "held":
@@ -103,15 +102,13 @@ def train_grid(
                 failed[folder] = cells[folder]
                 outcome = f"FAILED, see {get_log_path(folder)}"
             print_line(f"[{num_ended}/{total}] {cells[folder]}: {outcome}")
-        for folder in list(waiting):
-            if folder in failed or has_report_and_page(folder):
-                del waiting[folder]
+        waiting = {key: waiting[key] for key in waiting if key not in failed and not has_report_and_page(key)}
         wait = True
     return list(failed.values())
 
 
 def _train_in_parallel(
-    configs: Mapping[Path, RunConfig], monitors: Mapping[Path, TrainingMonitor | None], jobs: int | None, wait: bool
+    configs: Mapping[Path, RunConfig], monitors: Mapping[Path, TrainingMonitor | None], wait: bool
 ) -> Iterator[tuple[Path, State, float]]:
     """Yield folder, state and seconds of each run that ends; if a process is killed, the runs under way have failed."""
     from joblib import Parallel, delayed
@@ -122,9 +119,9 @@ def _train_in_parallel(
     task = delayed(train_cell)
     tasks = [task(configs[key], monitors[key], folder, os.getpid(), wait) for folder, key in pending.items()]
     try:
-        parallel = Parallel(jobs, batch_size=1, return_as="generator_unordered")
+        parallel = Parallel(batch_size=1, return_as="generator_unordered")
     except ValueError:  # a backend that returns all outcomes in the end, such as Ray's
-        parallel = Parallel(jobs, batch_size=1, verbose=5)
+        parallel = Parallel(batch_size=1, verbose=5)
     try:
         for folder, state, seconds in parallel(tasks):
             yield pending.pop(folder), state, seconds
