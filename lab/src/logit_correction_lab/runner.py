@@ -50,9 +50,7 @@ def print_to_stderr(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
-def train_grid(
-    benchmark: Benchmark, out_dir: Path, print_line: Callable[[str], None] = print_to_stderr
-) -> list[Cell]:
+def train_grid(benchmark: Benchmark, out_dir: Path, print_line: Callable[[str], None] = print_to_stderr) -> list[Cell]:
     """Train what is not finished; several processes and machines may do so at once with the same folder.
 
     Args:

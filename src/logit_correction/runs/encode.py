@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import deque
 from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from functools import cache, partial
 
 import numpy as np
 import torch
@@ -137,18 +134,14 @@ class Encoder:
         """
         if len(store) < self.MIN_CACHED_ROWS:
             return EncodedStore(torch.from_numpy(self._compute_features(store, Display())), store, self)
-        computed: list[NDArray[np.float32]] = []  # not computed again where they cannot be cached
-
-        def save_features(file: Any) -> None:
-            computed.append(self._compute_features(store, display or Display()))
-            np.save(file, computed[0])
-
+        # Not computed again where they cannot be cached.
+        compute = cache(partial(self._compute_features, store, display or Display()))
         settings = json.dumps([self.name, self.options, self.bf16], sort_keys=True, default=str)
-        file_name = f"{compute_digest([settings, self.weights, store.digest()])}.npy"
-        with suppress(CacheUnavailable):  # such as where a run predicts and nothing can be written
-            features, _ = cache_array(get_cache_folder() / "features" / file_name, save_features)
-            return EncodedStore(torch.from_numpy(features), store, self)
-        features = computed[0] if computed else self._compute_features(store, display or Display())
+        file = get_cache_folder() / "features" / f"{compute_digest([settings, self.weights, store.digest()])}.npy"
+        try:
+            features, _ = cache_array(file, lambda temporary: np.save(temporary, compute()))
+        except CacheUnavailable:  # such as where a run predicts and nothing can be written
+            features = compute()
         return EncodedStore(torch.from_numpy(features), store, self)
 
     def _compute_features(self, store: InputStore, display: Display) -> NDArray[np.float32]:
@@ -168,19 +161,16 @@ class Encoder:
 
         On a CPU each thread computes a batch of its own: threads that share a layer wait for one another.
         """
+        from joblib import Parallel, delayed
+
         self.features.to(self.device)
-        on_cpu = self.device.type == "cpu"
-        num_threads = torch.get_num_threads() if on_cpu else 1
-        pending: deque[Future[Tensor]] = deque()
-        with restore_num_threads(), ThreadPoolExecutor(num_threads) as pool:
-            if on_cpu:
-                torch.set_num_threads(1)
-            for inputs in batches:
-                pending.append(pool.submit(self._encode_batch, inputs))
-                if len(pending) > 2 * num_threads:
-                    yield pending.popleft().result()
-            while pending:
-                yield pending.popleft().result()
+        if self.device.type != "cpu":
+            yield from map(self._encode_batch, batches)
+            return
+        parallel = Parallel(torch.get_num_threads(), backend="threading", return_as="generator")
+        with restore_num_threads():
+            torch.set_num_threads(1)
+            yield from parallel(delayed(self._encode_batch)(inputs) for inputs in batches)
 
     @torch.no_grad()
     def _encode_batch(self, inputs: Inputs) -> Tensor:
