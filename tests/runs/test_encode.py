@@ -148,7 +148,7 @@ def test_run_with_encoder_trains_a_head_and_predicts_from_images(
     [
         (ComponentConfig("my_parts.Narrow"), "`encoder='my_parts.Narrow'` has no `features`"),
         (ComponentConfig("TextClassifier"), "takes tokens"),
-        (ComponentConfig("my_parts.broken_features"), "features that are not finite vectors"),
+        (ComponentConfig("my_parts.build_broken_features"), "features that are not finite vectors"),
     ],
 )
 def test_networks_that_cannot_encode_are_refused(
