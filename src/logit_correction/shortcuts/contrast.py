@@ -67,36 +67,36 @@ def build_contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str])
     inputs = table.view_inputs("train")
     contrasts = []
     for view in find_views(views, inputs):
-        contrast = _build_view_contrast(table, view, inputs)
-        contrasts += [contrast] if contrast else []
+        contrasts += _build_view_contrast(table, view, inputs)
     images = build_image_contrast(table, frame[frame["split"] == "train"], views)
     return tuple([*contrasts, images] if images else contrasts)
 
 
-def _build_view_contrast(table: DataTable, view: View, inputs: ViewInputs) -> Contrast | None:
+def _build_view_contrast(
+    table: DataTable, view: View, inputs: ViewInputs, max_terms: int = MAX_TERMS
+) -> list[Contrast]:
+    """Return how labels differ by a view; nothing for one whose features do not say it."""
     label = table.label[table.split["train"]]
     label_names = np.asarray(table.label_names, dtype=object)[label.numpy()]
     family, member = ViewName.parse(view.name)
     if isinstance(view, TermView):
         view.fit(inputs)
-        terms = _build_term_contrast_rows(format_terms(view), view.features(inputs), label, table.label_names)
-        return Contrast("terms", view.name, terms)
+        features = view.features(inputs)
+        terms = _build_term_contrast_rows(format_terms(view), features, label, table.label_names, max_terms)
+        return [Contrast("terms", view.name, terms)]
     if view.name == "missing":
         gaps = {column: find_missing_values(values) for column, values in inputs.columns.items()}
         gaps = {column: is_missing for column, is_missing in gaps.items() if is_missing.any()}
         features = torch.from_numpy(np.stack([*gaps.values()], axis=1)).float()
-        return Contrast("terms", view.name, _build_term_contrast_rows([*gaps], features, label, table.label_names))
+        return [Contrast("terms", view.name, _build_term_contrast_rows([*gaps], features, label, table.label_names))]
     if family == "column" and member in inputs.columns:
         format_values = partial(table.format_column_values, member)
         parts = assign_column_parts(np.asarray(inputs.columns[member]), label_names, format_values)
-        return Contrast("values", view.name, _build_value_contrast_rows(parts, label_names))
-    if isinstance(view, Pairs):
-        return Contrast(
-            "values",
-            view.name,
-            _build_value_contrast_rows(_assign_column_pair_parts(table, view, inputs, label_names), label_names),
-        )
-    return None
+    elif isinstance(view, Pairs):
+        parts = _assign_column_pair_parts(table, view, inputs, label_names)
+    else:
+        return []
+    return [Contrast("values", view.name, _build_value_contrast_rows(parts, label_names))]
 
 
 def describe_texts(table: DataTable) -> tuple[Contrast, ...]:
@@ -106,17 +106,10 @@ def describe_texts(table: DataTable) -> tuple[Contrast, ...]:
         return ()
     label = table.label[table.split["train"]]
     contrasts = []
-    for view in available_views(inputs, ("word", "opening", "closing", "form")):
-        view.fit(inputs)
-        features = view.features(inputs)
-        if isinstance(view, TermView):
-            rows = _build_term_contrast_rows(format_terms(view), features, label, table.label_names, MAX_TYPICAL_TERMS)
-            contrasts.append(Contrast("terms", view.name, rows))
-        elif isinstance(view, Form):
-            contrasts.append(
-                Contrast("numbers", view.name, _build_text_form_contrast_rows(features, label, table.label_names))
-            )
-    return tuple(contrasts)
+    for view in available_views(inputs, ("word", "opening", "closing")):
+        contrasts += _build_view_contrast(table, view, inputs, MAX_TYPICAL_TERMS)
+    form = _build_text_form_contrast_rows(Form().features(inputs), label, table.label_names)
+    return (*contrasts, Contrast("numbers", Form.name, form))
 
 
 def _build_text_form_contrast_rows(

@@ -41,7 +41,7 @@ from logit_correction.shortcuts.heads import (
     standardize,
 )
 from logit_correction.shortcuts.held_out import HeldOutPredictions
-from logit_correction.types import Correlation, TrainingRows
+from logit_correction.types import Correlation, TrainingRows, ViewInputs
 from logit_correction.view_names import EVERYTHING, RICH, ViewName
 from logit_correction.views.base import View, compute_features
 from logit_correction.views.tables import INCOMPARABLE, Pairs, assign_parts, compare_column_values, compute_cuts
@@ -119,7 +119,6 @@ class Search:
             correlation: Between labels and estimated attributes.
             seed: Of heads and folds.
         """
-        assert rows.view_inputs is not None
         self.held_out = held_out
         self.num_labels = correlation.num_labels
         self.report = rows.report
@@ -129,16 +128,13 @@ class Search:
         self.evidence: dict[Views, ViewEvidence] = {}
         self.candidates: list[EstimatedCandidate] = []
         self._views: dict[str, tuple[View, list[Tensor]]] = {}
-        if held_out.split == "train":
-            self._inputs = [rows.view_inputs.take(held_out.rows)]
-            self._label = rows.label[held_out.rows]
-            self._fold = held_out.fold
-        else:
-            valid = rows.held_out
-            assert valid is not None and valid.view_inputs is not None
-            self._inputs = [rows.view_inputs.take(learned), valid.view_inputs.take(held_out.rows)]
-            self._label = torch.cat([rows.label[learned], valid.label[held_out.rows]])
-            self._fold = torch.cat([torch.full((len(learned),), -1), held_out.fold])
+        parts: list[tuple[Any, Tensor]] = [(rows, held_out.rows)]
+        if held_out.split == "valid":
+            parts = [(rows, learned), (rows.held_out, held_out.rows)]
+        self._inputs: list[ViewInputs] = [part.view_inputs.take(indices) for part, indices in parts]
+        self._label = torch.cat([part.label[indices] for part, indices in parts])
+        self._fold = torch.full_like(self._label, -1)
+        self._fold[len(self._fold) - len(held_out.fold) :] = held_out.fold
         self.label = self._label[self._fold >= 0]
 
     # -- views
@@ -195,8 +191,8 @@ class Search:
         for view in new_views:
             view.fit(self._inputs[0])
         parts = [compute_features(new_views, inputs) for inputs in self._inputs] if new_views else []
-        for number, view in enumerate(new_views):
-            self._views[view.name] = (view, [features[number] for features in parts])
+        for view, *features in zip(new_views, *parts, strict=True):
+            self._views[view.name] = (view, features)
         return [[self._views[view.name][1][part] for view in views] for part in range(len(self._inputs))]
 
     def fit_joint_probe(self, views: Sequence[View], choose_members: bool) -> None:
@@ -356,8 +352,8 @@ class Search:
         return candidate
 
     def get_candidate(self, views: Sequence[str]) -> EstimatedCandidate | None:
-        """Return the candidate of some views; None if they were not scored."""
-        return next((candidate for candidate in self.candidates if candidate.views == tuple(views)), None)
+        """Return the candidate of some views, in any order; None if they were not scored."""
+        return next((candidate for candidate in self.candidates if {*candidate.views} == {*views}), None)
 
     # -- verdict
 
@@ -390,7 +386,7 @@ class Search:
             columns = select_features_by_correlation(features, label, self.num_labels, max_per_label)
             views = [views[number] for number in columns.tolist()]
         names = tuple(view.name for view in views)
-        best = next((candidate for candidate in self.candidates if {*candidate.views} == {*names}), None)
+        best = self.get_candidate(names)
         if best is None:
             self.fit_joint_probe(views, choose_members=False)
             best = self._score_candidate(names)
