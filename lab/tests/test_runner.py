@@ -298,7 +298,9 @@ def test_the_best_epoch_on_test_has_its_own_table_and_changes_no_other(tmp_path:
     write_results(grid, out)
     first, *_, last = (out / "table.md").read_text().split("Worst-group test accuracy")[1:]
     table_cell = f"| {100 * best['average']:.1f} |"
-    assert "do not estimate the accuracy" in last and table_cell in last and "**" not in last and "estimate" not in first
+    assert (
+        "do not estimate the accuracy" in last and table_cell in last and "**" not in last and "estimate" not in first
+    )
     assert f">{100 * table['average']['last']:.1f}<" in (out / "bars.svg").read_text()
     unwatched = read_grid(str(write_grid("unwatched.yaml", seeds=1)))
     train(corrected.build_config(), corrected.folder, page=False)

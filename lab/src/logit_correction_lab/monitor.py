@@ -72,8 +72,7 @@ class TrainingMonitor:
         selecting = [name for name in rules if (best[name].epoch if name in best else fit.epochs) == epoch]
         if not selecting:
             return
-        predictions = build_predictions(fit.table, "test", fit.predict("test"), fit.predict_attributes("test"))
-        test = evaluate_split(predictions, fit.table).to_dict()
+        test = evaluate_split(fit.predict_split("test"), fit.table).to_dict()
         selections = {selection["rule"]: selection for selection in read_selections(self.folder)}
         for name in selecting:
             selections[name] = {

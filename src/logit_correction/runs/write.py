@@ -23,7 +23,7 @@ from logit_correction.attributes.given import Given
 from logit_correction.checksums import write_checksums
 from logit_correction.data.table import DataTable
 from logit_correction.evaluation.metrics import MetricSpec
-from logit_correction.evaluation.predictions import Predictions, build_predictions
+from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import (
     DataSummary,
     EpochSelection,
@@ -89,9 +89,8 @@ def write_run(fit: Trainer, model: FittedModel, out: Path) -> Report:
     if best is not None:
         algorithm.load_state_dict(best.state)
     reads_attributes = "attribute" in rule.labels_read
-    test = build_predictions(table, "test", fit.predict("test"), fit.predict_attributes("test"))
-    valid_estimates = fit.predict_attributes("valid")
-    validation = build_predictions(table, "valid", fit.predict("valid"), valid_estimates, reads_attributes)
+    test = fit.predict_split("test")
+    validation = fit.predict_split("valid", with_groups=reads_attributes)
     warnings += describe_collapse_to_majority(validation, corrects)
     write_text_file(out / run_folder.CONFIG, config.to_yaml())
     fit.record.write(out / run_folder.METRICS)

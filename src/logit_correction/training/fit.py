@@ -308,11 +308,21 @@ class Trainer:
         """
         if not len(self.table.split["valid"]):
             return None
-        estimate = self.predict_attributes("valid") if any(rule.needs_estimate for rule in rules) else None
+        needs_estimate = any(rule.needs_estimate for rule in rules)
         reads_attributes = any("attribute" in rule.labels_read for rule in rules)
-        predictions = build_predictions(self.table, "valid", self.predict("valid"), estimate, reads_attributes)
         # Batch norm statistics are each process's own, the selected epoch is common.
-        return broadcast_object(predictions)
+        return broadcast_object(self.predict_split("valid", needs_estimate, reads_attributes))
+
+    def predict_split(self, split: str, with_estimate: bool = True, with_groups: bool = True) -> Predictions:
+        """Return the predictions of a split.
+
+        Args:
+            split: ``train``, ``valid`` or ``test``.
+            with_estimate: Whether to estimate the attributes.
+            with_groups: Whether to read the attributes and the data's own groups.
+        """
+        estimate = self.predict_attributes(split) if with_estimate else None
+        return build_predictions(self.table, split, self.predict(split), estimate, with_groups)
 
     def predict_attributes(self, split: str) -> PredictedAttributes | None:
         """Return the estimated attributes of the rows of a split; None if the estimator has none of them.

@@ -36,11 +36,9 @@ class Photos(PublishedSource):
 
     Attributes:
         fit: How images are brought to one size.
-        lists: Files among ``files`` that list the images.
     """
 
     fit: Resizing = "stretch"
-    lists: Sequence[str] = ()
 
     def __init__(
         self,
@@ -135,7 +133,7 @@ class Photos(PublishedSource):
         contents["attribute"] = encode_column(frame[attribute], codes, errors)
         contents["split"] = find_split_rows(encode_column(frame[split], {"0": 0, "1": 1, "2": 2}, errors))
         contents["files"] = [folder / name for name in names]
-        errors.raise_if_any(remedy=f"get {' and '.join(self.lists)} again, or fix them")
+        errors.raise_if_any(remedy=f"get {list_name} again, or fix the rows")
         return self.build_table_from_images(folder, contents["files"], names, **contents)
 
 
@@ -147,7 +145,6 @@ class Waterbirds(Photos):
 
     folders = ("waterbird_complete95_forest2water2", "waterbirds_v1.0", "waterbirds", "Waterbirds")
     files = ("metadata.csv",)
-    lists = ("metadata.csv",)
     source = "https://nlp.stanford.edu/data/dro/waterbird_complete95_forest2water2.tar.gz (not for commerce)"
 
     def build(self) -> DataTable:
@@ -194,8 +191,7 @@ class CelebA(Photos):
         base = get_data_folder(self.root)
         is_csv = any((base / folder / "list_attr_celeba.csv").is_file() for folder in (".", *self.folders))
         self.ending = "csv" if is_csv else "txt"
-        self.lists = (f"list_attr_celeba.{self.ending}", f"list_eval_partition.{self.ending}")
-        self.files = (*self.lists, "img_align_celeba")
+        self.files = (f"list_attr_celeba.{self.ending}", f"list_eval_partition.{self.ending}", "img_align_celeba")
 
     def build(self) -> DataTable:
         file, split_file, images = (self.find_folder() / name for name in self.files)
@@ -216,7 +212,7 @@ class CelebA(Photos):
         return self.build_table_from_list(
             frame.assign(partition=frame["image_id"].map(splits).fillna("")),
             images,
-            f"{file} or {split_file.name}",
+            f"{file} and {split_file.name}",
             {"-1": 0, "1": 1},
             metadata={"source": "CelebA, aligned and cropped"},
             label_names=[f"not {label}", label],
