@@ -168,32 +168,29 @@ def _plot_lines_and_bands(
     axes.legend(loc="upper left", bbox_to_anchor=(1.02, 1.0), handlelength=2.2)
 
 
-def _plot_bars(axes: Axes, benchmark: Benchmark, bands: pd.DataFrame, colors: Mapping[str, Any]) -> None:
-    """Paint a bar for each row and column, its value in %, and its deviation. A unit of the y axis is an inch."""
+def _plot_bars(axes: Axes, benchmark: Benchmark, bands: pd.DataFrame, colors: Mapping[str, str]) -> None:
+    """Paint a bar for each row and column, its value in %, and its deviation."""
+    from matplotlib.container import BarContainer
+
     rows = [row for row in benchmark.rows if row in bands.index.unique("row")]
-    names = list(benchmark.columns)
-    gap = 0.22
-    series = {row: bands.loc[row].reindex(names) for row in rows}
-    if len(names) == 1:  # then all rows are one series
-        names = [shorten_name(row, 50) for row in rows]
-        gap = 0.04
-        series = {"": bands.droplevel("column").loc[rows]}
-        colors = {"": [colors[row] for row in rows]}
-    pitch = BAR * len(series) + gap
-    for order, (row, band) in enumerate(series.items()):
-        y = np.arange(len(names)) * pitch + order * BAR
-        axes.barh(y, band["mean"].fillna(0), 0.86 * BAR, color=colors[row], label=shorten_name(row, 34))
-        is_known = band["mean"].notna().to_numpy()
-        axes.hlines(y[is_known], *band.loc[is_known, ["low", "high"]].to_numpy().T, color=COLORS["ink"], linewidth=0.9)
-        for place, mean, end in zip(y, band["mean"], band["high"].fillna(0), strict=True):
-            text = "–" if np.isnan(mean) else f"{mean:.1f}"
-            axes.text(end + 1.5, place, text, va="center", fontsize=7.5, color=COLORS["muted"])
-    axes.set_yticks(np.arange(len(names)) * pitch + (len(series) - 1) * BAR / 2, names)
-    axes.set_ylim(len(names) * pitch - gap / 2 - 0.05, -0.18)
+    mean, high = (bands[name].unstack("row").reindex(list(benchmark.columns))[rows] for name in ("mean", "high"))
+    deviation = (high - mean).fillna(0.0).to_numpy().T
+    style: dict[str, Any] = {"width": 0.8, "legend": False, "error_kw": {"ecolor": COLORS["ink"], "elinewidth": 0.9}}
+    painted: Any = mean.rename(columns=lambda row: shorten_name(row, 34))
+    if len(mean) == 1:  # then all rows are one series
+        painted = mean.iloc[0].rename(lambda row: shorten_name(row, 50))
+        deviation = deviation[:, 0]
+    painted.plot.barh(ax=axes, xerr=deviation, color=[colors[row] for row in rows], **style)
+    bars = [container for container in axes.containers if isinstance(container, BarContainer)]
+    for container, values in zip(bars, mean.to_numpy() if len(mean) == 1 else mean.to_numpy().T, strict=True):
+        labels = ["–" if np.isnan(value) else f"{value:.1f}" for value in values]
+        axes.bar_label(container, labels, padding=3, fontsize=7.5, color=COLORS["muted"])
+    axes.invert_yaxis()
     axes.set_xlim(0, 100)
+    axes.set_ylabel("")
     axes.grid(axis="x")
     axes.spines["bottom"].set_visible(False)
-    if len(benchmark.columns) > 1:
+    if len(mean) > 1:
         axes.set_ylabel(benchmark.column_title)
         axes.legend(loc="upper left", bbox_to_anchor=(1.06, 1.0), handlelength=0.9)
 
@@ -210,7 +207,6 @@ def shorten_name(name: str, max_length: int) -> str:
 def _draw_svg(description: str, title: str, height: float, paint: Callable[..., None], *painted: Any) -> str:
     """Return axes of ``height`` inches as an SVG element; ``description`` is its text for screen readers."""
     from matplotlib import style
-    from matplotlib.backends.backend_svg import RendererSVG
     from matplotlib.figure import Figure
 
     # The salt makes the ids of two figures on one page differ, and those of one figure equal in every run.
@@ -222,9 +218,7 @@ def _draw_svg(description: str, title: str, height: float, paint: Callable[..., 
         axes = figure.add_axes((0, 0, 1, 1))
         paint(axes, *painted)
         axes.set_title(title)
-        # The box is measured here, since ``bbox_inches="tight"`` draws the whole figure once more for it.
-        box = figure.get_tightbbox(RendererSVG(WIDTH, height, io.StringIO())).padded(0.04)
-        figure.savefig(stream, format="svg", metadata={"Date": None}, bbox_inches=box)
+        figure.savefig(stream, format="svg", metadata={"Date": None}, bbox_inches="tight", pad_inches=0.04)
     svg = stream.getvalue().partition("<svg")[2].rstrip()
     svg = re.sub(r"\s*<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
     used_ids = set(re.findall(r'(?:href="#|url\(#)([^")]+)', svg))

@@ -237,7 +237,7 @@ def _merge_rows_of_file(content: dict[str, Any], file: Path) -> dict[str, Any]:
     rows = added["rows"]
     for row, options in rows.items():
         if content["rows"].get(row, options) != options:
-            raise InputError(f"there is a row {row!r} already: give that of {file} another name")
+            raise InputError(f"it has a row {row!r} already: give that of {file} another name")
     for key in ("cells", "tuning", "paper"):
         _check_names(f"row of {key} of {file}", added[key], rows)
     return content | {key: content[key] | added[key] for key in ROW_KEYS}
