@@ -230,7 +230,7 @@ def _merge_rows_of_file(content: dict[str, Any], file: Path) -> dict[str, Any]:
     """Return the content of a grid with the rows of ``file``; a row with equal options may be in both."""
     added = read_yaml_file(file, "rows of a grid, such as `mine: {method: {name: my_method.Mine}}`")
     if "rows" in added:
-        _check_names(f"key of {file}", added, ROW_KEYS)
+        _check_names(f"{file}: key", added, ROW_KEYS)
     else:
         added = {"rows": added}
     added = _convert_names_to_texts(added)
@@ -239,7 +239,7 @@ def _merge_rows_of_file(content: dict[str, Any], file: Path) -> dict[str, Any]:
         if content["rows"].get(row, options) != options:
             raise InputError(f"it has a row {row!r} already: give that of {file} another name")
     for key in ("cells", "tuning", "paper"):
-        _check_names(f"row of {key} of {file}", added[key], rows)
+        _check_names(f"{file}: row of {key}", added[key], rows)
     return content | {key: content[key] | added[key] for key in ROW_KEYS}
 
 
