@@ -20,7 +20,7 @@ from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import build_predictions
 from logit_correction.evaluation.report import EvaluatedRows
-from logit_correction.functional import group_margin, group_mean, group_membership, margin
+from logit_correction.functional import group_mean
 from logit_correction.runs.write import evaluate_split
 from logit_correction.training.fit import Trainer
 from logit_correction.training.rules import build_rule, check_rule_has_estimates, update_best_weights
@@ -116,14 +116,10 @@ def compute_monitored_metrics(
     if "train_margins" in metric_names:
         if table.correlation is None or not table.has_attributes("train"):
             raise InputError("watch: train_margins needs the correlation and the attribute of every training row")
-        rows_of_split = table.split["train"]
-        label = table.label[rows_of_split]
-        sizes = table.info.num_labels, table.info.num_attributes
-        groups = group_membership(label, table.attribute[rows_of_split], *sizes)
+        rows = EvaluatedRows.from_predictions(build_predictions(table, "train", predict("train")))
         is_minority = table.correlation.minority_groups().flatten()
-        margins = margin(predict("train"), label)
-        for name, aggregate in (("margin", group_margin), ("mean_margin", group_mean)):
-            group_margins = aggregate(margins, groups)
+        mean_margins = group_mean(rows.margins, rows.membership)
+        for name, group_margins in (("margin", rows.min_margin), ("mean_margin", mean_margins)):
             majority = group_margins[~is_minority].nanmean()
             minority = group_margins[is_minority].nanmean()
             metrics[f"train_majority_{name}"] = majority

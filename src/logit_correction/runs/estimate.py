@@ -150,11 +150,12 @@ class AttributeEstimates:
 
     def sample_weight(self) -> NDArray[np.float64]:
         """Return weights (N,) of mean 1 by which all groups count alike; rows of unknown attribute weigh 1."""
+        from sklearn.utils import compute_sample_weight
+
         weight = np.ones(len(self.label))
         if self.corrects:
-            counts = self.counts.to_numpy()
-            group_size = counts[self.label[self.is_known], self.attribute[self.is_known]]
-            weight[self.is_known] = self.is_known.sum() / ((counts > 0).sum() * group_size)
+            group = self.label * len(self.attribute_names) + self.attribute
+            weight[self.is_known] = compute_sample_weight("balanced", group[self.is_known])
         return weight
 
     def to_frame(self) -> pd.DataFrame:
