@@ -19,6 +19,7 @@ from torch import Tensor, nn
 
 from logit_correction.data.cells import check_required_columns, convert_to_texts, match_names
 from logit_correction.data.column_kinds import (
+    KINDS,
     MIN_ROWS_PER_NAME,
     NAMES,
     ColumnKind,
@@ -28,6 +29,7 @@ from logit_correction.data.column_kinds import (
     parse_column,
 )
 from logit_correction.data.dates import YEAR_LAST, DateOrder, describe_dates, infer_date_order
+from logit_correction.data.ranges import compute_range, remark_on_outliers
 from logit_correction.data.reader import FittedInputs, Reader, compute_mean_and_std
 from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.stores import ArrayStore
@@ -38,7 +40,7 @@ from logit_correction.views.tables import FEWEST_NAMES, compute_max_names, find_
 #: A column as it was fitted: its name, its kind, and its categories, or mean and std of its numbers; ``gaps`` if rows
 #: of any split had no value: true if training rows did. Among categories the empty text stands for no value. ``order``
 #: is what stands first in dates as they were written. ``hours`` are mean and std of the times of day of dates that have
-#: such.
+#: such. ``range`` and ``rows`` are least, greatest and number of the values of training.
 Column = dict[str, Any]
 
 #: Name -> kind and values (n,) of each column of a table.
@@ -254,6 +256,13 @@ class ColumnReader(Reader):
             columns[name] = kind, values
         return columns
 
+    def remark_on_new(self, content: ParsedColumns, errors: RowErrors) -> None:
+        """Note columns of numbers and dates whose values lie outside of those of training."""
+        for column in self.fitted_columns:
+            kind, values = content[column["name"]]
+            if kind.name != NAMES:
+                remark_on_outliers(column, values, errors, KINDS[kind.name].format)
+
 
 def _check_date_order(values: pd.Series[Any], order: DateOrder, errors: RowErrors) -> None:
     """Note all dates of a new column as bad if some of them show that it has another order than that of training."""
@@ -313,7 +322,7 @@ def _fit_column(
         return {**column, "categories": sorted(names)}
     present = values[train][np.isfinite(values[train])]
     mean, std = compute_mean_and_std(present) if len(present) else (0.0, 1.0)
-    column |= {"mean": float(mean), "std": float(std)}
+    column |= {"mean": float(mean), "std": float(std), **compute_range(present)}
     if kind.name == "dates":
         column["order"] = kind.order
         hours = compute_hours(present)

@@ -15,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from logit_correction.data.ranges import compute_range, remark_on_outliers
 from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.errors import InputError
@@ -115,8 +116,18 @@ class Reader(ABC):
 
     def transform(self, rows: Rows) -> tuple[InputStore, dict[str, Any]]:
         """Return the inputs of new rows, and the forms in which views may look at them."""
-        encoded = self.build_inputs(self.validate_new(rows), rows.errors)
+        content = self.validate_new(rows)
+        self.remark_on_new(content, rows.errors)
+        encoded = self.build_inputs(content, rows.errors)
         return encoded.inputs, encoded.forms
+
+    def remark_on_new(self, content: Any, errors: RowErrors) -> None:  # noqa: B027  (most readers have no remarks)
+        """Note what a user should know of new rows that can be read.
+
+        Args:
+            content: What ``validate_new`` read of M rows.
+            errors: Where it is noted.
+        """
 
 
 class NumericReader(Reader):
@@ -125,12 +136,14 @@ class NumericReader(Reader):
     Attributes:
         mean: (F,) of feature vectors.
         std: (F,), their deviations.
+        ranges: Of each of the first ``MAX_COLUMNS`` features in the training rows.
     """
 
     MAX_COLUMNS = 256  # features that views look at one by one; of more, a single one means little
 
     mean: Any = None
     std: Any = None
+    ranges: Sequence[dict[str, Any]] = ()
 
     def validate(self, rows: Rows) -> tuple[NDArray[Any], None, list[str]]:
         """Return the arrays; rows that are not finite are noted."""
@@ -153,10 +166,18 @@ class NumericReader(Reader):
         """Compute mean and deviation of each number of vectors."""
         self.mean = None
         self.std = None
+        self.ranges = []
         if content.ndim == 2 and len(train):
             values = content[train.numpy()].astype(np.float64)
             self.mean, std = compute_mean_and_std(values)
             self.std = np.where(values.max(axis=0) > values.min(axis=0), std, NEVER_VARIED)
+            self.ranges = [compute_range(column) for column in values.T[: self.MAX_COLUMNS]]
+
+    def remark_on_new(self, content: NDArray[Any], errors: RowErrors) -> None:
+        """Note features of vectors whose values lie outside of those of training."""
+        for place, found in enumerate(self.ranges):
+            column = {"name": place, "std": float(self.std[place]), **found}
+            remark_on_outliers(column, content[:, place].astype(np.float64), errors)
 
     def build_inputs(self, content: NDArray[Any], errors: RowErrors) -> FittedInputs:
         """Return the arrays as inputs, and the columns of vectors, named by their number."""
@@ -170,7 +191,7 @@ class NumericReader(Reader):
             inputs=build_array_store((content - self.mean) / self.std, errors),  # before they lose digits
             forms={"columns": columns},
             metadata={"features": f"{width}, standardised by the training rows"},
-            preparation={"mean": self.mean.tolist(), "std": self.std.tolist()},
+            preparation={"mean": self.mean.tolist(), "std": self.std.tolist(), "ranges": self.ranges},
             notes=(fact + format_first(constant),) if constant else (),
         )
 
@@ -179,6 +200,7 @@ class NumericReader(Reader):
         if "mean" in preparation:
             self.mean = np.asarray(preparation["mean"])
             self.std = np.asarray(preparation["std"])
+            self.ranges = list(preparation.get("ranges", ()))
 
 
 def build_array_store(values: NDArray[Any], errors: RowErrors, scale: float = 1.0) -> ArrayStore:
