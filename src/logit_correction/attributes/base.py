@@ -146,6 +146,9 @@ class AttributeEstimator(nn.Module, ABC):
         """K, the number of attribute values."""
         return self.correlation.num_attributes
 
+    def adopt_finding(self, finding: Finding) -> None:
+        """Take what an earlier search on these data found instead of searching; called before ``setup``."""
+
     def setup(self, rows: TrainingRows) -> None:
         """Store the training rows; must not take long."""
         self.rows = rows

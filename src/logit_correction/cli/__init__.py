@@ -120,13 +120,17 @@ def format_flag(path: str, value: object) -> str:
         path: The option's place in ``config.yaml``, or an argument of a command.
         value: Its value; None for the flag alone, as True is.
 
-    >>> format_flag("data.text", None), format_flag("trust_code", True), format_flag("epochs", 3)
-    ('--data.text', '--trust-code', '--epochs 3')
+    >>> format_flag("data.text", None), format_flag("trust_code", True), format_flag("refit", False)
+    ('--data.text', '--trust-code', '--no-refit')
+    >>> format_flag("epochs", 3)
+    '--epochs 3'
     """
     from logit_correction.cli.arguments import format_option_name
 
-    flag = f"--{format_option_name(path)}"
-    return flag if value is None or value is True else f"{flag} {value}"
+    flag = f"--{'no-' if value is False else ''}{format_option_name(path)}"
+    if isinstance(value, bool):
+        return flag
+    return flag if value is None else f"{flag} {value}"
 
 
 def load_command(command: str) -> Callable[..., int]:

@@ -49,7 +49,7 @@ SECTIONS = {
 
 #: Title of the section that only ``--help-all`` shows: options of training that are in no other section, and these.
 ADVANCED = "Training"
-ADVANCED_OPTIONS = ("preset", "biased_network", "encoder", "single", "print_config", "trust_code")
+ADVANCED_OPTIONS = ("preset", "biased_network", "encoder", "single", "replace_answers", "print_config", "trust_code")
 
 #: Name of an option, or the first word of its type -> what stands for its value in the help.
 PLACEHOLDERS = {
@@ -64,13 +64,13 @@ PLACEHOLDERS = {
 }
 
 #: Options of a run that need no value.
-FLAGS = ("finetune",)
+FLAGS = ("finetune", "refit")
 
 #: Options of a run that may be given several times, or as ``[a, b]``.
 REPEATABLE = (*VIEW_OPTIONS, *LIST_OPTIONS)
 
 #: Command -> options of a run that it chooses itself, so that a user cannot.
-FIXED_OPTIONS = {"audit": ("method", "preset", "biased_network", "selection", "logger")}
+FIXED_OPTIONS = {"audit": ("method", "preset", "biased_network", "selection", "refit", "logger")}
 
 #: Characters of a line of the help before the description.
 HELP_COLUMN = 24
@@ -190,7 +190,10 @@ def _parse_words(
         if name in ("help", "help_all"):
             help_name = max(help_name, name)
             continue
-        if not head.startswith("--"):
+        if name.removeprefix("no_") in FLAGS and name != name.removeprefix("no_"):
+            name = name.removeprefix("no_")
+            value = "false"
+        elif not head.startswith("--"):
             value = word
             name = next((name for name in positional if name in lists or name not in user_values), "")
             if not name:

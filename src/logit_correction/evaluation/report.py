@@ -468,6 +468,21 @@ class EpochSelection:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RefitSummary:
+    """The training on all rows, after the one that the report is about: what it trained predicts new rows.
+
+    Attributes:
+        rows: That it was trained on.
+        epochs: How long it was trained; of an average, each member.
+        splits: Whose rows it was trained on too: their accuracy is that of the training before.
+    """
+
+    rows: int
+    epochs: list[int]
+    splits: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
 class PriorSummary:
     """The estimated group prior (L, K), and the true one where it is known."""
 
@@ -527,6 +542,7 @@ class Report:
     evidence: dict[str, Any] | None = None
     environment: dict[str, Any] = field(default_factory=dict)
     selection: EpochSelection = EpochSelection(rule="last")
+    refit: RefitSummary | None = None
     test: GroupReport
     group_prior: PriorSummary | None = None
     estimated_minority: MinoritySummary | None = None

@@ -316,6 +316,12 @@ def prepare_run(
         if report.data.preparation != next(iter(earlier.values())).data.preparation:
             raise InputError(f"{' and '.join(map(str, earlier))} read their inputs in different ways: take one of them")
     table = source.build().check(splits)
+    for run, report in earlier.items():
+        if run != examined and report.refit is not None and report.data.fingerprint == compute_fingerprint(table):
+            raise InputError(
+                f"{run} was trained again on rows that were drawn for validation and test, by which a training with "
+                f"its network would be judged: train that run with {format_option('refit', False)}"
+            )
     if "attribute" in rule.labels_read and table.scoring is None and not table.has_attributes("valid"):
         raise InputError(
             f"selection rule {rule.name} reads validation attributes, but some are unknown: take last, "

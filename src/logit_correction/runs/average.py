@@ -7,7 +7,7 @@ with a checkpoint of its own, so an interrupted run continues within the member 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,6 @@ from logit_correction.evaluation.answers import AnswerCounts
 from logit_correction.methods.average import Average
 from logit_correction.registry import refuse_untrusted_path
 from logit_correction.runs.assemble import PreparedRun, build_training_rows
-from logit_correction.runs.folder import RESUME
 from logit_correction.runs.model import build_algorithm, build_member_config
 from logit_correction.runs.options import RunConfig
 from logit_correction.runs.row_inputs import read_row_archive, take_inputs
@@ -54,9 +53,14 @@ class AverageTrainer(Trainer):
 
     Attributes:
         run_config: The complete config of the run.
+        selected_epochs: Of each member that was trained.
     """
 
     run_config: RunConfig | None = None
+    selected_epochs: list[int] = field(default_factory=list)
+
+    def get_selected_epochs(self) -> list[int]:
+        return self.selected_epochs
 
     def can_resume(self) -> bool:
         """Return whether members may have checkpoints; those that have none begin anew."""
@@ -70,13 +74,22 @@ class AverageTrainer(Trainer):
         num_members = len(algorithm.members)
         for number, member in enumerate(algorithm.members):
             config = build_member_config(self.run_config, member)
-            checkpoint = self.checkpoint_path and self.checkpoint_path.with_name(f"member-{number}-{RESUME}")
+            checkpoint = self.checkpoint_path and self.checkpoint_path.with_name(
+                f"member-{number}-{self.checkpoint_path.name}"
+            )
             if checkpoint is not None and not resume:
                 checkpoint.unlink(missing_ok=True)  # a new training begins
             self.display.show_message(f"member {number + 1} of {num_members}: {member.get('name', config.method.name)}")
             trainer = train_member(
-                config, self.table, self.display, self.device, checkpoint, after_epoch=self.after_epoch
+                config,
+                self.table,
+                self.display,
+                self.device,
+                checkpoint,
+                after_epoch=self.after_epoch,
+                last_epochs=self.last_epochs[number : number + 1],
             )
+            self.selected_epochs += trainer.get_selected_epochs()
             network = trainer.algorithm.network.cpu()
             averaged.members[number].load_state_dict(network.state_dict())
             for row in trainer.record.rows:
@@ -151,9 +164,3 @@ def build_trainer(
         run_config=prepared_run.config,
         **options,
     )
-
-
-def remove_member_checkpoints(folder: Path) -> None:
-    """Remove the checkpoints of members from the folder of a finished run."""
-    for path in folder.glob(f"member-*-{RESUME}"):
-        path.unlink(missing_ok=True)

@@ -25,7 +25,7 @@ from logit_correction.data.splits import SPLITS
 from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError
 from logit_correction.evaluation.metrics import MetricSpec, resolve_metrics
-from logit_correction.evaluation.predictions import build_predictions, collect_outputs
+from logit_correction.evaluation.predictions import Predictions, build_predictions, collect_outputs
 from logit_correction.evaluation.report import Report
 from logit_correction.networks.base import skip_pretrained_weights
 from logit_correction.pages.compare import build_comparison_table, read_reports
@@ -251,6 +251,9 @@ class Run(os.PathLike[str]):
         with self.restrict_imports():
             table = self.source.build().check()
             check_same_data(self.report, table, self.path, "give `evaluate` other rows as a file")
+            if self.report.refit is not None and split in self.report.refit.splits:  # rows that it has trained on since
+                file = run_folder.PREDICTIONS if split == "test" else run_folder.VALIDATION
+                return evaluate_split(Predictions.load(self.path / file), table, metrics).to_dict()
             table = replace(table, inputs=self.model.encode(table.inputs))
         algorithm = self.model.algorithm
         batches = BatchLoader(table, split, device=self.device).epoch()

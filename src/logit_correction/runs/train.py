@@ -20,9 +20,10 @@ from logit_correction.distributed import rank, wait_for_processes
 from logit_correction.errors import InputError
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import launch_processes, prepare_run
-from logit_correction.runs.average import build_trainer, remove_member_checkpoints
+from logit_correction.runs.average import build_trainer
 from logit_correction.runs.inference import restore_num_threads
 from logit_correction.runs.options import Part, RunConfig, build_config
+from logit_correction.runs.refit import check_refit, train_on_all_rows
 from logit_correction.runs.run import Run
 from logit_correction.runs.write import write_run
 from logit_correction.training.config import TrainingConfig
@@ -156,6 +157,8 @@ def train_into(
             return _complete_finished_run(folder, page)
     prepared = prepare_run(config, display)
     config = prepared.config
+    if config.training.refit:
+        check_refit(prepared)
     run_folder.make_folder(folder)
     with run_folder.lock_folder(folder) if is_first else nullcontext():
         run_folder.check_run_folder(folder, config, resume)  # another process may have trained meanwhile
@@ -176,8 +179,12 @@ def train_into(
             trainer = build_trainer(prepared, display, device, checkpoint, loggers=active, after_epoch=after_epoch)
             with display:
                 trainer.run(resume=resume and trainer.can_resume())
+                refit = None
+                if config.training.refit:
+                    checkpoint = folder / f"refit-{run_folder.RESUME}"
+                    refit = train_on_all_rows(prepared, trainer, display, device, checkpoint, resume)
             if writes:
-                test = write_run(trainer, prepared.build_model(), folder).test.to_dict()
+                test = write_run(trainer, prepared.build_model(), folder, refit).test.to_dict()
                 _finish_run_folder(folder, page)
                 figures = {f"test/{name}": value for name, value in test.items() if isinstance(value, float)}
                 step = trainer.progress.total_steps
@@ -208,8 +215,8 @@ def _complete_finished_run(run_dir: Path, page: bool) -> Run:
 
 def _finish_run_folder(run_dir: Path, page: bool) -> None:
     """Remove what only an unfinished run needs, and write the page."""
-    (run_dir / run_folder.RESUME).unlink(missing_ok=True)
-    remove_member_checkpoints(run_dir)
+    for path in run_dir.glob(f"*{run_folder.RESUME}"):  # those of members and of the training on all rows too
+        path.unlink(missing_ok=True)
     if page:
         from logit_correction.pages.page import write_report_page
 

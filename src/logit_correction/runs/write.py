@@ -32,6 +32,7 @@ from logit_correction.evaluation.report import (
     MinoritySummary,
     NetworkSummary,
     PriorSummary,
+    RefitSummary,
     Report,
 )
 from logit_correction.finding_text import finding_to_dict
@@ -42,6 +43,7 @@ from logit_correction.pages.plots import encode_png_uris
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.model import FittedModel
 from logit_correction.runs.options import RunConfig
+from logit_correction.runs.refit import Refit
 from logit_correction.serialization import to_json_values
 from logit_correction.training.fit import Trainer, get_attribute_names
 from logit_correction.training.record import write_checkpoint
@@ -56,13 +58,15 @@ MAX_EXAMPLES = 24
 MAX_EXAMPLE_LENGTH = 300
 
 
-def write_run(fit: Trainer, model: FittedModel, out: Path) -> Report:
+def write_run(fit: Trainer, model: FittedModel, out: Path, refit: Refit | None = None) -> Report:
     """Evaluate a trained method and write the files of its run; afterwards it has the selected weights.
 
     Args:
         fit: The training loop, at its end.
         model: The method that it trained, as a model.
         out: Folder of the run.
+        refit: The training on all rows that followed, whose weights are kept; rows that it was trained on are evaluated
+            by the one before.
 
     Returns:
         The report.
@@ -89,14 +93,18 @@ def write_run(fit: Trainer, model: FittedModel, out: Path) -> Report:
     if best is not None:
         algorithm.load_state_dict(best.state)
     reads_attributes = "attribute" in rule.labels_read
-    test = fit.predict_split("test")
-    validation = fit.predict_split("valid", with_groups=reads_attributes)
+    trainers = dict.fromkeys(("test", "valid"), fit)
+    if refit is not None:
+        trainers |= {split: refit.trainer for split in trainers if split not in refit.summary.splits}
+        warnings += [*refit.trainer.progress.warnings, describe_refit(refit.summary, table.info.num_rows)]
+    test = trainers["test"].predict_split("test")
+    validation = trainers["valid"].predict_split("valid", with_groups=reads_attributes)
     warnings += describe_collapse_to_majority(validation, corrects)
     write_text_file(out / run_folder.CONFIG, config.to_yaml())
     fit.record.write(out / run_folder.METRICS)
     test.save(out / run_folder.PREDICTIONS)
     validation.save(out / run_folder.VALIDATION)
-    write_checkpoint(out / run_folder.CHECKPOINT, **model.state())
+    write_checkpoint(out / run_folder.CHECKPOINT, **(model if refit is None else refit.model).state())
     report = Report(
         method=config.method.name,
         method_options=config.method.options,
@@ -124,16 +132,37 @@ def write_run(fit: Trainer, model: FittedModel, out: Path) -> Report:
             split="valid" if rule.labels_read else None,
             labels_read=list(rule.labels_read),
         ),
+        refit=None if refit is None else refit.summary,
         test=evaluate_split(test, table),
         group_prior=prior,
         estimated_minority=minority,
         answers=getattr(algorithm, "answer_counts", None),
         warnings=warnings,
-        seconds={"train": fit.progress.seconds, "evaluate": time.monotonic() - started},
+        seconds={
+            "train": fit.progress.seconds + (0.0 if refit is None else refit.trainer.progress.seconds),
+            "evaluate": time.monotonic() - started,
+        },
     )
     run_folder.write_json(out / run_folder.REPORT, report.to_dict())
     write_checksums(out, run_folder.SEALED)
     return report
+
+
+def describe_refit(refit: RefitSummary, num_rows: int) -> str:
+    """Return what a reader of the accuracy of a run must know of its training on all rows.
+
+    Args:
+        refit: Of the run.
+        num_rows: Training rows of the training before, which was evaluated.
+
+    >>> describe_refit(RefitSummary(rows=330, epochs=[40], splits=["valid", "test"]), 231)
+    'trained again on all 330 rows; the accuracy on valid and test rows is that of the training before, on 231'
+    """
+    splits = " and ".join(refit.splits)
+    return (
+        f"trained again on all {refit.rows:,} rows; the accuracy on {splits} rows is that of the training before, on "
+        f"{num_rows:,}"
+    )
 
 
 def list_labels_read(algorithm: Algorithm, table: DataTable, rule_reads_attributes: bool) -> dict[str, list[str]]:

@@ -122,6 +122,7 @@ class Auto(AttributeEstimator):
         self.heads: Sequence[FittedHeads] = ()  # for unseen rows, of each shortcut
         self.estimates: list[tuple[Tensor, Tensor]] = []  # attribute and class probabilities by each shortcut
         self.search: Search | None = None
+        self._adopted_finding: Finding | None = None
 
     def attach(self, build: NetworkBuilder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
         super().attach(build, network, info, seed)
@@ -132,6 +133,12 @@ class Auto(AttributeEstimator):
     def draw_search_folds(self, num_rows: int) -> Tensor:
         """Return the fold (num_rows,) of each row; -1 of rows that the search does not use."""
         return draw_folds(num_rows, FOLDS, make_generator(self.seed, "looked at"), MAX_SEARCH_ROWS)
+
+    def adopt_finding(self, finding: Finding) -> None:
+        """Estimate by what an earlier search found, and search no more."""
+        self._adopted_finding = finding
+        self.num_stages = 0
+        self._delete_networks()
 
     def setup(self, rows: TrainingRows) -> None:
         super().setup(rows)
@@ -190,7 +197,8 @@ class Auto(AttributeEstimator):
     def finish(self, outputs: Tensor | None) -> None:
         """Search in the predictions (N, L) of the networks, unless the shortcut was named, and estimate it."""
         if outputs is None:
-            self._store_finding(Finding("shortcut", (*self.shortcut,), user_named=True, decided_by=self.decided_by))
+            named = Finding("shortcut", (*self.shortcut,), user_named=True, decided_by=self.decided_by)
+            self._store_finding(self._adopted_finding or named)
             return
         rows = (self.fold >= 0).nonzero().squeeze(1)
         self.search_for_shortcut(HeldOutPredictions("train", rows, outputs[rows], self.fold[rows]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -13,9 +14,12 @@ from logit_correction.attributes.base import compute_network_outputs
 from logit_correction.data.cells import check_required_column_names
 from logit_correction.data.row_file import RowFile
 from logit_correction.errors import InputError
+from logit_correction.evaluation.predictions import Predictions
+from logit_correction.evaluation.report import Report
 from logit_correction.finding import BASELINE, EXAMINED
 from logit_correction.networks import NETWORKS
 from logit_correction.registry import import_component
+from logit_correction.runs.folder import VALIDATION
 from logit_correction.types import DataInfo, TrainingRows
 
 #: Largest deviation from 1 of the sum of a row's probabilities in a file, which may be rounded.
@@ -45,6 +49,8 @@ class HeldOutPredictions:
 def predict_held_out(run: str, info: DataInfo, rows: TrainingRows, device: torch.device) -> HeldOutPredictions:
     """Predict all validation rows by the network of a finished run on the same data.
 
+    Where the run was trained again on all rows, the predictions of the training before are taken.
+
     Args:
         run: Folder of the run.
         info: Of the data.
@@ -53,9 +59,13 @@ def predict_held_out(run: str, info: DataInfo, rows: TrainingRows, device: torch
     """
     valid = rows.held_out
     assert valid is not None and valid.view_inputs is not None
+    positions = torch.arange(len(valid.label))
+    refit = Report.read(run).refit
+    if refit is not None and "valid" in refit.splits:
+        probabilities = torch.from_numpy(Predictions.load(Path(run) / VALIDATION).probabilities).float()
+        return HeldOutPredictions("valid", positions, probabilities, torch.zeros_like(positions), EXAMINED)
     network: nn.Module = import_component("network", "FromRun", NETWORKS)(info=info, run=run).eval().to(device)
     probabilities = compute_network_outputs(network, valid.view_inputs, next(network.parameters())).softmax(dim=1)
-    positions = torch.arange(len(valid.label))
     return HeldOutPredictions("valid", positions, probabilities, torch.zeros_like(positions), EXAMINED)
 
 

@@ -33,6 +33,9 @@ class TrainingConfig:
             dotted path names one of your own; none reads the test split. If left out: last, or
             valid_estimated_within_error where the method estimates each row's attribute before it trains, as LC
             does where it has found a shortcut.
+        refit: After the training, train anew on all rows, for as many epochs as were selected, also on those that were
+            drawn for validation and test; the accuracy that is reported was measured before. Splits that you give stay
+            as they are. An audit's `fix.yaml` sets it; `--no-refit` keeps the split.
         seed: Seed of everything random in training, such as weights and the order of rows.
         device: Where to train.
         devices: Processes on this machine, one device each.
@@ -71,6 +74,7 @@ class TrainingConfig:
     gradient_clip: float = 0.0
     finetune: bool = False
     selection: str | None = None
+    refit: bool = False
     seed: int = 0
     device: Literal["auto", "cpu", "cuda"] = "auto"
     devices: int = 1

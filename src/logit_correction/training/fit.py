@@ -68,6 +68,8 @@ class Trainer:
         display: Shows progress.
         loggers: Lightning loggers, which get each row of metrics with its step.
         checkpoint_seconds: Least time between two writes of the checkpoint.
+        last_epochs: Epochs after which the last stage ends, though the schedule is that of all epochs: one number, or
+            one for each member of an average; empty for all epochs.
         after_epoch: Called with the trainer after each epoch; the metrics that it returns go to ``metrics.csv``.
         progress: The present stage, epoch and step, and the selected weights.
         record: The metrics of all steps and epochs so far.
@@ -88,6 +90,7 @@ class Trainer:
     loggers: list[Any] | None = None
     checkpoint_seconds: float = 30.0
     after_epoch: Callable[[Trainer], Mapping[str, float]] | None = None
+    last_epochs: Sequence[int] = ()
 
     def __post_init__(self) -> None:
         self.progress = TrainingProgress()
@@ -134,6 +137,11 @@ class Trainer:
     def fingerprint(self) -> str:
         """The fingerprint of the data, by which a resumed training checks that they are the same."""
         return compute_fingerprint(self.table)
+
+    def get_selected_epochs(self) -> list[int]:
+        """Return the epoch whose weights were selected, in a list; of an average, that of each member."""
+        best = self.progress.best.get(self.rule.name)
+        return [self.progress.epoch if best is None else best.epoch]
 
     def can_resume(self) -> bool:
         """Return whether a training was begun whose checkpoint is there."""
@@ -229,11 +237,12 @@ class Trainer:
         if optimizer_state is not None:
             optimizer.load_state_dict(optimizer_state)
         epochs = self.epochs
+        last_epoch = self.last_epochs[0] if self.last_epochs and self.in_last_stage else epochs
         title = type(algorithm).__name__
         if algorithm.num_stages > 1:
             title += f", stage {progress.stage + 1} of {algorithm.num_stages}"
-        self.display.start(title, epochs * len(loader), progress.epoch * len(loader) + progress.step)
-        while progress.epoch < epochs:
+        self.display.start(title, last_epoch * len(loader), progress.epoch * len(loader) + progress.step)
+        while progress.epoch < last_epoch:
             for layers in pretrained:
                 for number, layer in enumerate(layers):
                     # The last third of the layers trains first, all layers after a third of the epochs.
@@ -243,7 +252,7 @@ class Trainer:
             progress.epoch += 1
             progress.step = 0
             self._record_validation_metrics()
-            self._save_if_due(optimizer, force=progress.epoch == epochs)
+            self._save_if_due(optimizer, force=progress.epoch == last_epoch)
 
     def _run_epoch(self, optimizer: Optimizer, loader: BatchLoader, epochs: int) -> None:
         progress = self.progress
