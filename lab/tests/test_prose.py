@@ -44,8 +44,8 @@ NOT_MEASURED = {
     "is right 90 % of the time": "the same example",
     "its border lies at z = ±1.10": "ln 9 / 2, which follows from the example",
     "coloured digits with 5 % conflicting rows": "the setting of a figure",
-    "Above 60 % it is `shortcut`": "a threshold of the search",
-    "Above 30 % it is `cannot tell`": "a threshold of the search",
+    "Above 60 %, the candidate": "a threshold of the search",
+    "Up to 30 % it is `none found`": "a threshold of the search",
     "Apache-2.0": "a licence",
     "a permutation test at 5 % decides": "the level of the test of a change",
     "must be better with 90 % confidence": "the level of the interval",
@@ -462,14 +462,14 @@ def claim_audit() -> Claims:
     assert change < 0, "the page says that sets without a harmful shortcut lose"
     yield Claim("evidence", f"change where no shortcut is harmful, points | − {format_number(-change, 2)} |")
     labels = {
-        "shortcut": "how often a harmful one was there",
-        "cannot tell": "the same",
-        "none found": "the same",
+        "shortcut": "`cannot tell`, corrected by `train`: how often a harmful one was there",
+        "cannot tell": "`cannot tell`, not corrected: the same",
+        "none found": "`none found`: the same",
     }
     for verdict, label in labels.items():
         cases = read_figure("evidence/verdicts.csv", "cases", verdict=verdict)
         harmful = read_figure("evidence/verdicts.csv", "harmful", verdict=verdict)
-        yield Claim("evidence", f"| `{verdict}`: {label} | {harmful:.0f} of {cases:.0f} |")
+        yield Claim("evidence", f"| {label} | {harmful:.0f} of {cases:.0f} |")
 
 
 def claim_evaluation() -> Claims:

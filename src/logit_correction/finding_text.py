@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from logit_correction.finding import MIN_HELD_OUT_ROWS, Decider, Finding, ViewEvidence
+from logit_correction.finding import MIN_CONFLICTS_TO_CHECK, MIN_HELD_OUT_ROWS, Decider, Finding, ViewEvidence
 from logit_correction.formatting import capitalize, format_percent, format_row_count
 from logit_correction.serialization import to_json_values
 from logit_correction.view_names import choose_word_forms, format_view_names, format_view_options
@@ -19,8 +19,9 @@ DECIDED_BY: dict[Decider, str] = {
 
 
 def describe_conclusion(finding: Finding) -> str:
-    """Return the views of the shortcut as a phrase; the verdict where nothing is corrected."""
-    return format_view_names(finding.views) or finding.verdict
+    """Return the shortcut that the user named as a phrase; else the verdict, and by what is corrected all the same."""
+    views = format_view_names(finding.views)
+    return f"cannot tell, corrected by {views}" if views and not finding.user_named else views or finding.verdict
 
 
 def describe_finding(finding: Finding) -> str:
@@ -56,6 +57,8 @@ def _describe_evidence(finding: Finding, evidence: ViewEvidence) -> list[str]:
         sentences.append(f"{subject} may give the label away: leave out what will not be known in use")
     if finding.verdict == "none found":
         sentences.append("Together that is too little for a shortcut")
+    elif finding.corrects and not finding.user_named and evidence.rows < MIN_CONFLICTS_TO_CHECK:
+        sentences.append(f"Fewer than {MIN_CONFLICTS_TO_CHECK} such rows are little evidence: check it on new rows")
     return sentences
 
 
@@ -96,7 +99,7 @@ def advise_user(finding: Finding, asked_views: Sequence[str] | None = None) -> s
         option = f"add `--shortcut VIEW`{example}"
         return f"If you know a shortcut, name it: {option}. `logit-correction list views` shows the names"
     legitimate = format_view_options("legitimate", views)
-    if finding.verdict != "shortcut":
+    if not finding.corrects:
         return f"Only you can tell: add `{format_view_options('shortcut', views)}` or `{legitimate}`"
     forms = choose_word_forms(views)
     cause = f"{format_view_names(views)} {forms.be} {forms.legitimate_cause}"

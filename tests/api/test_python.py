@@ -78,7 +78,8 @@ def test_audit_finds_the_shortcut_and_fix_trains(data_folder: Path, tmp_path: Pa
     options = {"epochs": 6, "threads": 1, "try_fix": False, "shortcut": "column:scanner"}
     patient_audit = logit_correction.audit(frame, label="outcome", **options)
     assert (patient_audit.verdict, patient_audit.views) == ("shortcut", ["column:scanner"])
-    assert len(patient_audit.rows) == 420 and patient_audit.summary["verdict"] == "shortcut"
+    assert patient_audit.rows["split"].value_counts().to_dict() == {"train": 420, "test": 120, "valid": 60}
+    assert patient_audit.summary["verdict"] == "shortcut"
     assert "<code>scanner</code>" in patient_audit._repr_html_() and "named this shortcut" in repr(patient_audit)
     fixed = patient_audit.fix(tmp_path / "fixed")
     assert fixed.report.method == "LC" and fixed.report.epochs == 6 and set(fixed.predict(frame)) == {"ill", "well"}

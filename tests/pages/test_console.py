@@ -84,7 +84,7 @@ def test_print_runs_prints_the_finding_with_advice(
     print_runs([make_birds_run(tmp_path / "run", "LC", evidence=finding_to_dict(finding))], Path("here"))
     finding_line, advice_line, page = capsys.readouterr().out.splitlines()[-3:]
     assert (finding_line, page) == (
-        f"shortcut: colour. {describe_finding(finding)}.",
+        f"shortcut: cannot tell, corrected by colour. {describe_finding(finding)}.",
         "page: here",
     ) and "`--legitimate colour`" in advice_line
     assert "93" in finding_line and "76 rows" in finding_line

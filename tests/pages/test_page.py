@@ -171,7 +171,7 @@ def test_page_names_the_shortcut_its_figures_and_the_option_against_it(
         make_birds_run(tmp_path / "LC1", "LC", seed=1, evidence=finding_to_dict(NONE)),
     ]
     page = render_report_page(runs).replace(NBSP, " ")
-    assert ", seed 1): none found." in page and ", seed 0): colour." in page
+    assert ", seed 1): none found." in page and ", seed 0): cannot tell, corrected by colour." in page
     assert "<code>--legitimate colour</code>" in page and "by colour" in page
     order = [
         page.index(f'scope="row"{mark}>{view}<small>') for mark, view in ((' class="chosen"', "colour"), ("", "border"))

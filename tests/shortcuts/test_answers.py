@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pandas as pd
 import pytest
 from PIL import Image
 
-from logit_correction import Audit, InputError, audit
+from logit_correction import Audit, InputError, audit, load
 from logit_correction.cli import main
 
 from ..forked_programs import ForkedProgram
@@ -233,10 +234,50 @@ def test_gain_does_not_depend_on_the_order_of_rows_and_answers(shifted_audit: Au
 def test_summary_has_no_gain_if_erm_is_chosen(copy: Audit) -> None:
     sheet = fill_sheet(copy)
     assert copy.answer(sheet).summary["new_rows"]["gain"] is not None
-    copy.answer(sheet.assign(answer=np.array(["ill", "well"])[get_predictions(copy.new_rows)[0]][sheet["row"]]))
+    as_erm = sheet.assign(answer=np.array(["ill", "well"])[get_predictions(copy.new_rows)[0]][sheet["row"]])
+    copy.answer(as_erm, replace_answers=True)
     new = copy.summary["new_rows"]
     assert (new["chosen"], new["gain"], new["gain_low"], new["gain_high"]) == ("ERM", None, None, None)
-    assert not (copy.path / "fix.yaml").exists()
+    assert not (copy.path / "answers.npz").exists()  # nothing is learned from them
+
+
+def test_printed_command_trains_erm_where_it_is_advised(
+    copy: Audit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sheet = fill_sheet(copy)
+    as_erm = sheet.assign(answer=np.array(["ill", "well"])[get_predictions(copy.new_rows)[0]][sheet["row"]])
+    as_erm.to_csv(tmp_path / "sheet.csv", index=False)
+    assert main(["audit", "--answers", str(tmp_path / "sheet.csv"), "--out", str(copy.path)]) == 0
+    shown = capsys.readouterr().out
+    words = re.search(r"logit-correction (train --config \S+fix.yaml) --out ordinary", shown)
+    assert words, shown
+    assert main([*words[1].split(), "--out", str(tmp_path / "ordinary")]) == 0
+    run = load(tmp_path / "ordinary")
+    assert run.report.method == "ERM" == copy.advised_config.method.name
+    assert run.report.refit is not None and run.report.refit.rows == len(TRAINING_FRAME)
+    kept = copy.fix(refit=False)
+    assert kept.report.refit is None and kept.report.test.average == run.report.test.average
+
+
+def test_sheet_that_contradicts_earlier_answers_replaces_them_only_if_told_to(
+    copy: Audit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sheet = fill_sheet(copy)
+    copy.answer(sheet)
+    before = read_audit_state(copy.path)
+    changed_mind = sheet.assign(answer=sheet["answer"].mask(sheet.index < 2, None)).copy()
+    changed_mind.loc[2:3, "answer"] = changed_mind.loc[2:3, "answer"].map({"ill": "well", "well": "ill"})
+    changed_mind.to_csv(tmp_path / "sheet.csv", index=False)
+    words = ["audit", "--answers", str(tmp_path / "sheet.csv"), "--out", str(copy.path)]
+    assert main(words) == 2
+    message = capsys.readouterr().err
+    assert all(f"row {row} was" in message for row in sheet["row"][2:4]) and "--replace-answers" in message
+    assert message.count(" was ") == 2 and read_audit_state(copy.path) == before
+    assert main([*words, "--replace-answers"]) == 0
+    labels = Audit(copy.path).new_rows.set_index("row")["label_number"]
+    assert labels[sheet["row"]].tolist() == [
+        ["ill", "well"].index(answer) for answer in changed_mind["answer"].fillna(sheet["answer"])
+    ]
 
 
 def test_audit_without_disputed_rows_advises_erm_and_asks_for_no_labels(
@@ -258,7 +299,11 @@ def test_audit_without_disputed_rows_advises_erm_and_asks_for_no_labels(
     new = country_audit.summary["new_rows"]
     assert new["changed"] and new["more"] == 0 and new["chosen"] == "ERM" and country_audit.verdict == "none found"
     output = capsys.readouterr().out
-    assert "--method ERM" in output and "--ask" not in output and not (country_audit.path / "sheet.csv").exists()
+    assert (
+        "fix.yaml --out ordinary" in output
+        and "--ask" not in output
+        and not (country_audit.path / "sheet.csv").exists()
+    )
     assert "--ask" not in (country_audit.path / "report.html").read_text()
     with pytest.raises(InputError, match=r"all candidates agree.*Train what the audit advises"):
         country_audit.ask(20)

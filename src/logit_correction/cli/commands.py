@@ -51,6 +51,7 @@ def train_command(
     new_rows: Path | None = None,
     answers: Path | None = None,
     single: bool = False,
+    replace_answers: bool = False,
     print_config: bool = False,
     trust_code: bool = False,
     user_options: Collection[str] = (),
@@ -65,6 +66,7 @@ def train_command(
         new_rows: rows that the model will be used on: they choose what to train, by an audit in OUT-audit
         answers: the filled-in sheet of that audit
         single: with --answers or --new-rows, train the best candidate instead of an average of the likely ones
+        replace_answers: with --answers, replace earlier answers that the sheet contradicts
         print_config: print all options of the run as the YAML that --config takes, and run nothing
         trust_code: import the custom classes that the audit of --answers names, if it is not your own; their code has
             your rights
@@ -76,9 +78,13 @@ def train_command(
     if out is None:
         raise InputError("--out is missing: give the folder to write the run into")
     if new_rows is not None or answers is not None:
-        audit = _audit_new_rows(config, out, new_rows, answers, single, user_options, trust_code)
+        choices = {"single": single, "replace_answers": replace_answers}
+        audit = _audit_new_rows(config, out, new_rows, answers, choices, user_options, trust_code)
         with audit.restrict_imports():
-            return _train_seeds(audit.to_train(), out, resume, seeds)
+            advised = audit.to_train()
+            if "refit" in user_options:
+                advised = replace(advised, training=replace(advised.training, refit=config.training.refit))
+            return _train_seeds(advised, out, resume, seeds)
     if single:
         raise InputError("--single chooses among candidates by new rows: give --answers or --new-rows too")
     return _train_seeds(config, out, resume, seeds)
@@ -124,7 +130,7 @@ def _audit_new_rows(
     out: Path,
     new_rows: Path | None,
     answers: Path | None,
-    single: bool,
+    choices: Mapping[str, bool],
     user_options: Collection[str],
     trust_code: bool,
 ) -> Any:
@@ -139,13 +145,13 @@ def _audit_new_rows(
     _check_method_not_chosen(config, user_options, "--new-rows" if answers is None else "--answers")
     folder = out.with_name(f"{out.name}-audit")
     if answers is None:
-        audit = audits.audit_into(folder, config, new_rows=new_rows, single=single, progress=True)
+        audit = audits.audit_into(folder, config, new_rows=new_rows, single=choices["single"], progress=True)
     else:
         if (answers.parent / audits.AUDIT).is_file():
             folder = answers.parent  # of an earlier `train --new-rows`, whose own folder holds ERM
         audit = audits.Audit(folder, trust_code=trust_code)
-        audit.check_options(config, user_options)
-        audit.answer(answers, single=single)
+        audit.check_options(config, set(user_options) - {"refit"})
+        audit.answer(answers, **choices)
     print_audit(audit.result, folder / audits.PAGE)
     return audit
 
@@ -171,6 +177,7 @@ def audit_command(
     ask: PositiveInt | None = None,
     answers: Path | None = None,
     single: bool = False,
+    replace_answers: bool = False,
     fail_on: Literal["shortcut", "cannot tell"] | None = None,
     json: bool = False,
 ) -> int:
@@ -189,6 +196,7 @@ def audit_command(
             training data); works on a finished audit too
         answers: read a filled-in sheet.csv into a finished audit; sheets may come one after the other
         single: with answers, advise the best candidate instead of an average of the likely ones
+        replace_answers: with --answers, replace earlier answers that the sheet contradicts
         fail_on: exit with status 3 on this verdict (quote 'cannot tell'); for continuous integration
         json: print audit.json
     """
@@ -202,7 +210,7 @@ def audit_command(
     if answers is not None:
         if config is not None or ask is not None:
             raise InputError("--answers reads a sheet into the audit in --out: leave out other options")
-        audits.Audit(out).answer(answers, single=single)
+        audits.Audit(out).answer(answers, single=single, replace_answers=replace_answers)
     elif config is not None:
         inputs: dict[str, Any] = {"run": run, "predictions": predictions, "new_rows": new_rows, "ask": ask}
         inputs["single"] = single
@@ -252,13 +260,17 @@ def evaluate_command(
     if on is not None and split is not None:
         raise InputError("--split is of the run's own data, and --on of new rows: leave one of them out")
     split_name = split or "test"
-    evaluation = load(run, trust_code=trust_code).evaluate(on or split_name, label, attribute, metric or ())
+    model = load(run, trust_code=trust_code)
+    evaluation = model.evaluate(on or split_name, label, attribute, metric or ())
     if json:
         _print_json(evaluation)
         return 0
     # Estimated groups add nothing to groups that the run's own data name.
     has_groups = on is None and any(group["attribute"] is not None for group in evaluation["groups"])
     title = f"{run}, {on or f'{split_name} split'}"
+    refit = model.report.refit
+    if on is None and refit is not None and split_name in refit.splits:
+        title += ", before it was trained on these rows"
     print_evaluation(evaluation, title, None if has_groups else evaluation["estimated"])
     return 0
 

@@ -206,20 +206,22 @@ class Audit:
             open_sheet = build_open_sheet(rows, read_kept_pictures(self.path, self.path))
         return LabelSheet.from_frame(sheet, open_sheet, self.result.record.data.label_names)
 
-    def answer(self, sheet: pd.DataFrame | Path | str, single: bool = False) -> Audit:
+    def answer(self, sheet: pd.DataFrame | Path | str, single: bool = False, replace_answers: bool = False) -> Audit:
         """Read a sheet whose column ``answer`` is filled in, at least in part, and return the audit.
 
         Args:
             sheet: The sheet, or its file.
             single: Advise one candidate, where its gain is clear, and no average of the likely ones. It is a little
                 cheaper to train and easier to explain, and gains less after few answers.
+            replace_answers: Replace earlier answers that the sheet contradicts; otherwise it is refused.
 
         Raises:
-            InputError: The sheet is of another audit, has an answer that is not a label, or no answer; or another
-                process writes into the audit. Then nothing has changed.
+            InputError: The sheet is of another audit, has an answer that is not a label, or no answer, or contradicts
+                earlier answers; or another process writes into the audit. Then nothing has changed.
         """
         with self._lock_and_read_summary():
-            rows = add_answers(self._read_new_rows(), sheet, self.result.record.data.label_names)
+            label_names = self.result.record.data.label_names
+            rows = add_answers(self._read_new_rows(), sheet, label_names, replace_answers)
             self._write_selection_and_sheet(rows, single=single)
         return self
 
@@ -323,18 +325,22 @@ class Audit:
             config = replace(config, method=complete_part("method", ComponentConfig(config.method.name, options)))
         return replace(config, data=copy_without_download(config.data))
 
-    def fix(self, out: Path | str | None = None, *, progress: bool = False) -> Run:
+    def fix(self, out: Path | str | None = None, *, refit: bool = True, progress: bool = False) -> Run:
         """Train what the audit advises, and return the run: a correction, or ERM where it advises none.
 
         Args:
             out: Folder of the run, new or empty; None keeps the run for as long as the returned object lives.
+            refit: In the end train anew on all rows, also on those that were drawn for validation and test.
             progress: Show progress as the command does.
 
         Raises:
             InputError: ``out`` holds something else.
         """
         with self.restrict_imports():
-            return train(self.to_train(), out, progress=progress)
+            config = self.to_train()
+            if not refit:
+                config = replace(config, training=replace(config.training, refit=False))
+            return train(config, out, progress=progress)
 
     def __repr__(self) -> str:
         text = describe_audit(self.result)
@@ -453,7 +459,8 @@ def audit_into(
     if run is not None and predictions is not None:
         raise InputError("run and predictions each say who answers as an ordinary classifier: give one")
     auto_options = _collect_auto_options(config, view_options or {})
-    config = replace(config, method=complete_part("method", ComponentConfig("LC", {"attributes": auto_options})))
+    method = complete_part("method", ComponentConfig("LC", {"attributes": auto_options}))
+    config = replace(config, method=method, training=replace(config.training, refit=False))
     check_new_folder(folder, (run_folder.LOCK,))  # which an audit that was killed may have left
     display = choose_display(quiet=not progress)
     built = prepare_run(config, display, examined=None if run is None else Path(run))

@@ -33,7 +33,7 @@ PAGE = "report.html"
 #: The sheet of new rows to label.
 SHEET = "sheet.csv"
 
-#: The config of the training that is advised, unless that is ERM.
+#: The config of the training that is advised; none where a person has to answer something first.
 FIX = "fix.yaml"
 
 #: New rows with the predictions of all candidates and the answers; and pictures of those to label.
@@ -80,14 +80,14 @@ def write_selection(
     answered_rows = list_answered_rows(rows, selection, summary.record.data.label_names)
     selection = replace(selection, answered_rows=answered_rows)
     (out_dir / FIX).unlink(missing_ok=True)  # that of the search
-    if selection.correction is not None:
-        config = RunConfig.from_dict(selection.correction.config)
-        if not selection.single:
+    if selection.chosen is not None:
+        config = RunConfig.from_dict((selection.correction or selection.candidates[0]).config)
+        if selection.correction is not None and not selection.single:
             _write_answers(out_dir / ANSWERS, rows, count_answers(selection))
             config = build_average_config(
                 selection, audit_dir.resolve() / ANSWERS if selection.learns_from_answers else None
             )
-        write_text_file(out_dir / FIX, config.to_yaml())
+        write_fix(out_dir, config)
     return SelectionSummary(summary.record, selection, known_views)
 
 
@@ -102,6 +102,18 @@ def _write_answers(path: Path, rows: NewRows, counts: AnswerCounts | None) -> No
     if counts is not None:
         arrays["counts"] = np.array(astuple(counts)[:-1])  # what is learned from is advised
     write_row_archive(path, take_inputs(rows.inputs, positions), **arrays)
+
+
+def write_fix(out_dir: Path, config: RunConfig, comment: str = "") -> None:
+    """Write the config of the training that is advised, which trains on all rows in the end.
+
+    Args:
+        out_dir: Folder to write to.
+        config: Of the training.
+        comment: Lines that head the file.
+    """
+    config = replace(config, training=replace(config.training, refit=True))
+    write_text_file(out_dir / FIX, comment + config.to_yaml())
 
 
 def build_average_config(selection: Selection, answers: Path | None) -> RunConfig:

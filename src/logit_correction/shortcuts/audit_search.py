@@ -14,19 +14,20 @@ from torch import Tensor
 from logit_correction.atomic_files import write_text_file
 from logit_correction.attributes.folds import predict_out_of_fold
 from logit_correction.data.table import DataTable
-from logit_correction.finding import Finding
+from logit_correction.finding import BASELINE, Finding
 from logit_correction.registry import ComponentConfig
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import PreparedRun
 from logit_correction.runs.options import RunConfig, complete_part
 from logit_correction.runs.write import describe_environment
-from logit_correction.shortcuts.audit_files import FIX
+from logit_correction.shortcuts.audit_files import write_fix
 from logit_correction.shortcuts.auto import FOLDS, Auto
 from logit_correction.shortcuts.candidates import train_config
 from logit_correction.shortcuts.conflicts import ConflictDescriber
 from logit_correction.shortcuts.contrast import build_contrasts, describe_texts
 from logit_correction.shortcuts.rows import (
     CSV,
+    add_drawn_rows,
     add_predictions,
     build_rows_frame,
     compute_classifier_accuracies,
@@ -50,7 +51,9 @@ from logit_correction.shortcuts.summaries import (
 from logit_correction.training.display import choose_display
 
 #: Heads the config of a fix that takes its attributes from ``rows.csv``.
-FIX_COMMENT = "# Keeps the last epoch: rows.csv has no validation rows, by which `train --method LC` chooses one.\n"
+FIX_COMMENT = (
+    "# Keeps the last epoch: rows.csv is of training rows, and `train --method LC` selects by validation rows.\n"
+)
 
 
 def write_search_results(
@@ -81,15 +84,20 @@ def write_search_results(
     if views:
         comment = "" if num_shortcuts > 1 else FIX_COMMENT
         fix = _build_fix(config, finding, views, num_shortcuts, audit_dir / CSV)
-        write_text_file(out_dir / FIX, comment + fix.to_yaml())
+        write_fix(out_dir, fix, comment)
         if try_fix and not examined:
             write_rows(frame, out_dir)
             fix = _build_fix(config, finding, views, num_shortcuts, out_dir / CSV)
             probabilities = predict_corrected(fix, table, estimator, quiet)
             frame = add_predictions(frame, "fixed", search.held_out.rows, probabilities, table)
-    write_rows(frame, out_dir)
+    elif examined is None and finding.verdict == "none found":
+        write_fix(out_dir, replace(config, method=ComponentConfig(BASELINE)))
+    has_rows_of_fix = bool(views) and num_shortcuts == 1
+    write_rows(add_drawn_rows(frame, table, estimator, views) if has_rows_of_fix else frame, out_dir)
     shown_views = views or (doubtful.views if doubtful else ())
     record = _build_record(prepared_run, estimator, finding, frame, shown_views, examined)
+    if has_rows_of_fix and "test" in table.drawn:
+        record.labels_read["test"].append("label")
     cost = compute_classifier_accuracies(frame, finding.classifier, num_shortcuts)
     if examined is None:
         return SearchSummary(record, cost)

@@ -115,6 +115,8 @@ def _describe_search(summary: SearchSummary, shown_audit_dir: str) -> AuditText:
         commands |= _list_fix_commands(summary, condition, shown_audit_dir)
     if question:
         commands |= _build_legitimate_command(question.views, shown_audit_dir)
+    if summary.verdict == "none found":
+        commands |= _build_erm_command(shown_audit_dir)
     if summary.views and summary.verdict == "shortcut":
         headline = _describe_reliance(record.classifier, summary)
     else:
@@ -185,6 +187,10 @@ def _describe_doubt(summary: SearchSummary | ClassifierCheckSummary) -> str:
 
 def _format_audit_command(shown_audit_dir: str, options: str) -> str:
     return f"logit-correction audit --config {shown_audit_dir}/config.yaml {options} --out another-audit"
+
+
+def _build_erm_command(shown_audit_dir: str) -> dict[str, str]:
+    return {f"Train {BASELINE}:": f"logit-correction train --config {shown_audit_dir}/fix.yaml --out ordinary"}
 
 
 def _build_legitimate_command(views: Sequence[str], shown_audit_dir: str) -> dict[str, str]:
@@ -548,8 +554,7 @@ def _list_selection_commands(selection: Selection, shown_audit_dir: str) -> dict
             f"Train {_format_average_name(selection) if selection.members else f'`{selection.chosen}`'}:": train
         }
     else:
-        train = f"logit-correction train --config {shown_audit_dir}/config.yaml --method {BASELINE} --out ordinary"
-        commands = {f"Train {BASELINE}:": train}
+        commands = _build_erm_command(shown_audit_dir)
         if not selection.answers and selection.num_needed != 0:
             commands["To be sure, label some rows all the same:"] = sample_rows
     if num_open > 0:

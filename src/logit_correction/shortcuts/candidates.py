@@ -135,7 +135,7 @@ def _list_view_groups(search: Search, user_views: Sequence[str]) -> list[tuple[s
     """Return groups of views to correct by: those that the user named, and the promising ones.
 
     The two most informative views are one more group, since there may be two shortcuts. Of texts, the most informative
-    words are one more for each view of words.
+    words are one more for each view of words. Of groups of the same views the first stays.
     """
     groups = [tuple(user_views)] if user_views else []
     groups += search.select_promising_views()
@@ -146,7 +146,10 @@ def _list_view_groups(search: Search, user_views: Sequence[str]) -> list[tuple[s
         words = [f"word:{word}" for view in views for word in search.select_words(view)]
         if words:
             groups.append(tuple(dict.fromkeys(words)))
-    return list(dict.fromkeys(groups))
+    unique: dict[frozenset[str], tuple[str, ...]] = {}
+    for views in groups:
+        unique.setdefault(frozenset(views), views)
+    return list(unique.values())
 
 
 def list_in_distribution_splits(table: DataTable) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.atomic_files import replace_atomically
@@ -80,21 +81,54 @@ def build_rows_frame(
     frame["split"] = np.where(np.arange(len(rows)) < len(table.split["train"]), "train", "valid")
     frame = frame.assign(label=names[label.numpy()], attribute=None, conflicting=None, score=np.nan)
     frame = frame.assign(view_label=None, sure=None)
-    posterior = torch.full((len(rows), len(names)), torch.nan, dtype=torch.float64)
+    frame = pd.concat([frame, pd.DataFrame(np.nan, frame.index, [f"p_{name}" for name in names])], axis=1)
     if views:
-        attribute, probabilities = _select_shortcut(estimates, label[positions])
-        posterior[positions] = probabilities
-        frame.loc[positions.numpy(), "attribute"] = names[attribute.numpy()]
-        frame.loc[positions.numpy(), "conflicting"] = (attribute != label[positions]).numpy()
-        frame.loc[positions.numpy(), "score"] = _score_conflicts(probabilities, label[positions]).numpy().round(4)
+        _fill_in_estimates(frame, positions, label[positions], estimates, names)
         evaluated = candidate or search.get_candidate(views)
         assert evaluated is not None
         predicted, is_sure = find_conflicts(search.predictions[evaluated.views], label[examined])
         frame.loc[examined.numpy(), "view_label"] = names[predicted.numpy()]
         frame.loc[examined.numpy(), "sure"] = is_sure.numpy()
-    columns = pd.DataFrame(posterior.numpy().round(4), columns=[f"p_{name}" for name in names])
-    frame = pd.concat([frame, columns], axis=1)
     return add_predictions(frame, "network", examined, search.held_out.network, table)
+
+
+def add_drawn_rows(frame: pd.DataFrame, table: DataTable, estimator: Auto, views: Sequence[str]) -> pd.DataFrame:
+    """Add the rows that were drawn for validation and test, with their estimates: a fix trains on them in the end.
+
+    Args:
+        frame: Of ``build_rows_frame``.
+        table: The data.
+        estimator: After its estimate.
+        views: Of the shortcut that is corrected by.
+    """
+    names = np.asarray(table.label_names, dtype=object)
+    parts = [frame]
+    for split in table.drawn:
+        is_missing = torch.from_numpy(~np.isin(table.split[split], frame["row"]))
+        rows = table.split[split][is_missing]
+        label = table.label[rows]
+        part = _describe_rows(table, rows, views).assign(split=split, label=names[label.numpy()])
+        part = part.reindex(columns=frame.columns).astype({name: object for name in ("attribute", "conflicting")})
+        estimates = estimator.predict_shortcuts(label, table.view_inputs(split).take(is_missing.nonzero().flatten()))
+        _fill_in_estimates(part, torch.arange(len(rows)), label, estimates, names)
+        parts.append(part)
+    return pd.concat(parts, ignore_index=True)
+
+
+def _fill_in_estimates(
+    frame: pd.DataFrame,
+    positions: Tensor,
+    label: Tensor,
+    estimates: Sequence[tuple[Tensor, Tensor]],
+    names: NDArray[Any],
+) -> None:
+    """Fill in attributes, conflicts, scores and probabilities of the rows at some positions, in place."""
+    attribute, probabilities = _select_shortcut(estimates, label)
+    rows = positions.numpy()
+    frame.loc[rows, "attribute"] = names[attribute.numpy()]
+    frame.loc[rows, "conflicting"] = (attribute != label).numpy()
+    frame.loc[rows, "score"] = _score_conflicts(probabilities, label).numpy().round(4)
+    frame.loc[rows, [f"p_{name}" for name in names]] = probabilities.numpy().round(4)
 
 
 def _describe_rows(table: DataTable, rows: Tensor, views: Sequence[str]) -> pd.DataFrame:

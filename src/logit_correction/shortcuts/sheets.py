@@ -20,7 +20,7 @@ from logit_correction.data.cells import check_required_columns, convert_to_texts
 from logit_correction.data.image_files import read_picture
 from logit_correction.data.table_files import read_frame
 from logit_correction.errors import InputError
-from logit_correction.formatting import format_first, format_reason
+from logit_correction.formatting import format_first, format_option, format_reason
 from logit_correction.pages.answering import OpenSheet, RowToLabel
 from logit_correction.pages.plots import encode_picture
 from logit_correction.serialization import from_json_values
@@ -35,8 +35,9 @@ ANSWER = "answer"
 #: Most pixels along the longer side of a picture on the page of rows to label.
 PICTURE_SIDE = 640
 
-#: Faults of a sheet that a message lists.
+#: Faults of a sheet that a message lists, and answers in it that contradict earlier ones.
 MAX_FAULTS = 5
+MAX_CONTRADICTIONS = 20
 
 
 def sample_sheet(rows: NewRows, sample_size: int, seed: int) -> tuple[NewRows, pd.DataFrame]:
@@ -75,16 +76,20 @@ def has_deciding_rows(rows: NewRows) -> bool:
     return bool((rows.predictions != rows.predictions[0]).any(axis=0)[rows.rounds < 0].any())
 
 
-def add_answers(rows: NewRows, sheet: Path | str | pd.DataFrame, label_names: Sequence[str]) -> NewRows:
+def add_answers(
+    rows: NewRows, sheet: Path | str | pd.DataFrame, label_names: Sequence[str], replace_answers: bool = False
+) -> NewRows:
     """Return the rows with the answers of a sheet; empty answers stay open.
 
     Args:
         rows: Of the audit.
         sheet: The sheet, or its file.
         label_names: L names; answers may differ from them in case and blanks.
+        replace_answers: Replace answers that were read before, where those of the sheet differ from them.
 
     Raises:
-        InputError: The sheet is not of this audit, has an answer that is not a label, a row twice, or no answer.
+        InputError: The sheet is not of this audit, has an answer that is not a label, a row twice, or no answer; or it
+            contradicts earlier answers, which are not to be replaced.
     """
     place = "The answers" if isinstance(sheet, pd.DataFrame) else str(sheet)
     frame, row_numbers, answers = _read_sheet(sheet, place)
@@ -113,6 +118,18 @@ def add_answers(rows: NewRows, sheet: Path | str | pd.DataFrame, label_names: Se
         raise InputError(f"{place}: {format_first(faults, MAX_FAULTS, '; ')}: {remedy}")
     if not labels:
         raise InputError(f"{place} has no answer: fill in the column {ANSWER} of some rows")
+    contradictions = [
+        f"row {rows.descriptions['row'].iloc[position]} was {label_names[rows.label[position]]}, now "
+        f"{label_names[label]}"
+        for position, label in labels.items()
+        if rows.label[position] not in (label, -1)
+    ]
+    if contradictions and not replace_answers:
+        listed = format_first(contradictions, MAX_CONTRADICTIONS, "; ")
+        raise InputError(
+            f"{place} contradicts answers that were read before: {listed}: give "
+            f"{format_option('replace_answers', True)} to replace them, or leave these rows empty"
+        )
     label_with_answers = rows.label.copy()
     label_with_answers[list(labels)] = list(labels.values())
     return replace(rows, label=label_with_answers)
