@@ -145,10 +145,10 @@ def write_text_file(path: Path | str, text: str) -> None:
 
     Args:
         path: The file; an older one is replaced.
-        text: All that it will hold.
+        text: All that it will hold; half characters, which cut emojis leave, are escaped.
     """
     with replace_atomically(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -82,9 +83,17 @@ def _make_yaml_loader_class() -> Any:
 
 
 def _count_expanded_values(node: Any, known_counts: dict[int, float]) -> float:
-    """Return the number of values in a node with all aliases expanded; infinity if it contains itself."""
+    """Return the number of values in a node with all aliases expanded; infinity if it contains itself.
+
+    Raises:
+        ValueError: It gives a name twice, of which YAML would drop the first.
+    """
     if id(node) not in known_counts:
         known_counts[id(node)] = math.inf
+        names = [name.value for name, _ in node.value if name.id == "scalar"] if node.id == "mapping" else []
+        twice = next((name for name, count in Counter(names).items() if count > 1), None)
+        if twice is not None:
+            raise ValueError(f"{twice} stands there twice")
         parts = chain.from_iterable(node.value) if node.id == "mapping" else node.value
         counts = (_count_expanded_values(part, known_counts) for part in parts if not isinstance(part, str))
         known_counts[id(node)] = 1 + sum(counts)

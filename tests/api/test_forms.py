@@ -614,3 +614,67 @@ def test_unclosed_quote_is_refused_with_any_line_end(end: str, closed: int, run_
     Path("t.csv").write_bytes((end.join(lines) + end).encode())
     answer = run_command("preview", "--data", "t.csv", "--data.label", "y", "--data.text", "t")
     assert answer.status == 2 and f"takes in lines 10 to {closed}" in answer.err, answer.err
+
+
+def test_half_an_emoji_is_read_in_labels_names_and_mappings(folder: Path) -> None:
+    half = json.loads('"\\ud83d"')
+    labels = [f"{'pq'[row % 2]}{half}" for row in range(60)]
+    place = [f"{'uv'[row % 2]}{half}" for row in range(60)]
+    rows = {f"c{half}": place, "z": np.arange(60) % 7, f"y{half}": labels, f"a{half}": place}
+    once: dict[str, Any] = SHORT | {"epochs": 1, "page": False}
+    run = train(from_table(rows, label=f"y{half}", attribute=f"a{half}", folder=folder), **once)
+    assert run.label_names == ["p\\ud83d", "q\\ud83d"] and len(run.report.test.groups) == 4
+    assert run.evaluate(rows)["count"] == 60 and len(run.predict(rows)) == 60
+    frame = pd.DataFrame({"z": np.arange(60) % 7})
+    for given in (frame, frame.to_numpy(), [f"text {row}" for row in range(60)]):
+        assert train(given, label=labels, **once).label_names == ["p\\ud83d", "q\\ud83d"]
+
+
+def test_values_under_a_mask_are_no_labels() -> None:
+    rows = np.random.default_rng(0).normal(size=(40, 2))
+    labels = np.ma.array([0, 1] * 20, mask=[row == 7 for row in range(40)])
+    for call in (
+        lambda: train(rows, label=labels, **SHORT, epochs=1),
+        lambda: train(pd.DataFrame(rows), label=labels, **SHORT, epochs=1),
+        lambda: LogitCorrectionClassifier(epochs=1).fit(rows, labels),
+    ):
+        with pytest.raises(InputError, match=r"[Rr]ow 7.*has no label"):
+            call()
+    with pytest.raises(InputError, match=r"label has shape \(40, 2\)"):
+        train(pd.DataFrame(rows), label=np.eye(2)[[0, 1] * 20], **SHORT, epochs=1)
+
+
+def test_texts_in_bytes_are_texts(run_command: CommandRunner) -> None:
+    frame, ward = draw_wards()
+    frame["place"] = np.where(ward > 6, "Köln", "Zürich")
+    frame.to_csv("t.csv", index=False)
+    train_run(run_command, "t.csv", epochs=1)
+    frame.assign(place=frame["place"].str.encode("utf-8"), y=frame["y"].str.encode("utf-8")).to_parquet("n.parquet")
+    answers = [run_command("evaluate", "r", "--on", name, "--json") for name in ("t.csv", "n.parquet")]
+    assert answers[0].out == answers[1].out and not answers[1].err
+
+
+@pytest.mark.parametrize("written", [".1", "0.10", "1e-1", "'0.1'", "+0.1"])
+def test_numbers_of_a_file_of_options_are_numbers_however_they_are_written(
+    written: str, run_command: CommandRunner
+) -> None:
+    draw_wards()[0].to_csv("t.csv", index=False)
+    start = f"data:\n  name: Table\n  file: t.csv\n  label: y\n  valid_fraction: {written}\nmethod: ERM\nepochs: 1\n"
+    Path("c.yaml").write_text(start + "learning_rate: .001\n")
+    assert run_command("train", "--config", "c.yaml", "--out", "r").status == 0
+    assert load("r").config.data.options["valid_fraction"] == 0.1
+    Path("c.yaml").write_text(start + "epochs: 3\n")
+    answer = run_command("train", "--config", "c.yaml", "--out", "q")
+    assert answer.status == 2 and "c.yaml cannot be read as YAML (epochs stands there twice)" in answer.err
+
+
+@pytest.mark.parametrize("held", ["7", "2024-01-31"])
+def test_a_column_of_one_value_and_gaps_says_only_whether_there_is_one(held: str, run_command: CommandRunner) -> None:
+    frame, ward = draw_wards()
+    frame.assign(e=np.where(ward % 3, held, "")).to_csv("t.csv", index=False)
+    train_run(run_command, "t.csv", "--data.features", "[e, z]", epochs=3)
+    run = load("r")
+    later = {"7": "-9000", "2024-01-31": "1999-12-31"}[held]
+    given, moved, none = (run.predict_proba(frame[["z"]].assign(e=value)) for value in (held, later, ""))
+    np.testing.assert_array_equal(given, moved)
+    assert np.abs(given - none).max() > 0

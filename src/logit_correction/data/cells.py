@@ -52,6 +52,8 @@ def convert_to_text(value: Any, as_written: bool = False) -> str | None:
         return None
     if isinstance(value, float | np.floating) and value.is_integer():
         value = int(value)
+    if isinstance(value, bytes):  # as some programs write texts to Parquet
+        value = value.decode("utf-8", "backslashreplace")
     text = str(value) if as_written else normalize_text(str(value))
     return text.strip() or None
 
@@ -76,12 +78,21 @@ def convert_to_label_array(values: Any) -> NDArray[Any]:
 
     NumPy alone would make the text ``None`` of a gap among texts, and whole numbers of times.
     """
+    if isinstance(values, np.ma.MaskedArray) and values.mask.any():
+        masked = values.mask
+        values = values.data.astype(object)
+        values[masked] = None
     array = to_numpy(values)
     if array.ndim == 1 and array.dtype.kind in "mM":
         return pd.Series(array).astype(object).to_numpy()
-    if array.ndim == 1 and array.dtype.kind == "U" and not hasattr(values, "dtype"):
-        return np.fromiter(values, dtype=object)
+    if array.ndim == 1 and array.dtype.kind in "OU":
+        return np.fromiter(map(escape_cell, array if hasattr(values, "dtype") else values), dtype=object)
     return array
+
+
+def escape_cell(value: Any) -> Any:
+    """Return a text without half characters, which pandas and files cannot hold; another value as it is."""
+    return escape_undecodable(value) if isinstance(value, str) and not value.isascii() else value
 
 
 def infer_label_kind(values: Any) -> str:
@@ -140,10 +151,8 @@ def convert_to_storable(values: pd.Series[Any]) -> pd.Series[Any]:
         return values.astype(dtype.subtype)
     if dtype == np.longdouble:
         return values.astype(np.float64)
-    if dtype == np.dtype(object):  # half a character, which pandas and files cannot hold
-        values = values.map(
-            lambda cell: escape_undecodable(cell) if isinstance(cell, str) and not cell.isascii() else cell
-        ).astype(object)
+    if dtype == np.dtype(object):
+        values = values.map(escape_cell).astype(object)
     elif not isinstance(dtype, pd.ArrowDtype | pd.PeriodDtype | pd.IntervalDtype) and dtype.kind != "c":
         return values
     with suppress(pyarrow.ArrowException, ValueError, TypeError, OverflowError):  # values of several kinds

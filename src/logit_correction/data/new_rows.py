@@ -20,6 +20,7 @@ from logit_correction.data.cells import (
     convert_to_label_array,
     convert_to_storable,
     convert_to_texts,
+    escape_cell,
     normalize_column_names,
 )
 from logit_correction.data.image_folders import find_images, find_label_folders, is_image_name
@@ -90,7 +91,8 @@ def convert_to_frame(table: Any) -> pd.DataFrame | None:
     try:
         if isinstance(table, Mapping) and not hasattr(table, "shape"):
             columns = {name: to_numpy(value) if isinstance(value, Tensor) else value for name, value in table.items()}
-            table = pd.DataFrame({name: _drop_index(values) for name, values in columns.items()})
+            cells = {escape_cell(name): _drop_index(values) for name, values in columns.items()}
+            table = pd.DataFrame(cells)
         elif isinstance(table, Sequence) and table and all(isinstance(row, Mapping) for row in table):
             table = pd.DataFrame(table, dtype=object)  # a gap next to a 3 does not make it 3.0
     except (TypeError, ValueError) as error:
@@ -107,7 +109,7 @@ def convert_to_frame(table: Any) -> pd.DataFrame | None:
 def _drop_index(values: Iterable[Any]) -> Any:
     """Return values as pandas aligns them by their place alone; of categories, also as such."""
     array = getattr(values, "array", values)
-    return array if isinstance(array, pd.Categorical) else list(values)
+    return array if isinstance(array, pd.Categorical) else [escape_cell(value) for value in values]
 
 
 def _read_paths(paths: Sequence[Path], labelled: bool, tables: bool, encoding: str | None) -> Iterator[Rows]:

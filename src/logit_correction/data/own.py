@@ -385,8 +385,8 @@ def from_rows(
     if rows is None or rows.values is not None:
         return from_arrays(inputs, label, folder=folder, **options)
     labels = convert_to_label_array(label)
-    if len(rows) != len(labels):
-        raise InputError(f"there are {len(rows)} rows and {len(labels)} labels: give one label for each row")
+    if labels.shape != (len(rows),):
+        raise InputError(f"label has shape {labels.shape}, but must be ({len(rows)},), one for each row")
     if rows.texts is not None:
         table = {"text": rows.texts, "label": labels.tolist()}
         return from_table(table, label="label", folder=folder, text="text", **options)
@@ -395,5 +395,5 @@ def from_rows(
     name = "label"
     while name in rows.frame.columns:
         name += "_"
-    frame = rows.frame.reset_index(drop=True).assign(**{name: labels})
+    frame = rows.frame.reset_index(drop=True).assign(**{name: pd.Series(labels)})
     return from_table(frame, label=name, folder=folder, **options)

@@ -475,8 +475,9 @@ def check_labels(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
         raise InputError("The classifier requires y to be passed, but the target y is None")
     labels = column_or_1d(y, warn=True)
     check_consistent_length(X, labels)
-    values = column_or_1d(convert_to_label_array(y)).tolist()
-    if labels.dtype.kind in "OUSmM":
+    given = column_or_1d(convert_to_label_array(y))
+    values = given.tolist()
+    if given.dtype.kind in "OUSmM":
         missing = [row for row, label in enumerate(values) if convert_to_text(label) is None]
         if missing:
             raise InputError(f"Row {missing[0]} has no label ({len(missing)} such rows): give one, or leave it out")

@@ -490,10 +490,9 @@ class OptionParser(ArgumentParser):
         add = self.add_class_arguments if isinstance(function, type) else self.add_function_arguments
         parameters = signature(function).parameters
         for option in add(function, path, skip={*skip}, as_group=False, fail_untyped=False):
-            name = option.rpartition(".")[2]
-            if name in parameters:
-                annotation = parameters[name].annotation
-                self.types[option] = annotation if isinstance(annotation, str) else formatannotation(annotation)
+            parameter = parameters.get(option.rpartition(".")[2])  # none where it stands behind **options
+            annotation = parameter.annotation if parameter else getattr(self.actions[option], "_typehint", Any)
+            self.types[option] = annotation if isinstance(annotation, str) else formatannotation(annotation)
 
     def add_components(self, choices: Mapping[str, ResolvedClass]) -> None:
         """Add the options of the chosen classes."""
