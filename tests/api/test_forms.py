@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -678,3 +679,26 @@ def test_a_column_of_one_value_and_gaps_says_only_whether_there_is_one(held: str
     given, moved, none = (run.predict_proba(frame[["z"]].assign(e=value)) for value in (held, later, ""))
     np.testing.assert_array_equal(given, moved)
     assert np.abs(given - none).max() > 0
+
+
+def test_answers_are_the_same_in_every_form_of_a_number(run_command: CommandRunner) -> None:
+    draw = np.random.default_rng(0)
+    label = draw.integers(0, 2, 200)
+    frame = pd.DataFrame({"site": np.where(draw.random(200) < 0.9, label, 1 - label), "z": draw.normal(size=200)})
+    frame.assign(y=label).to_csv("t.csv", index=False)
+    frame.assign(site=1 - frame["site"]).to_csv("n.csv", index=False)
+    words = ("--data", "t.csv", "--data.label", "y", "--new-rows", "n.csv", "--ask", 12, "--epochs", 2)
+    asked = run_command("audit", *words, "--device", "cpu", "--threads", 1, "--out", "a")
+    assert asked.status == 0, asked.err
+    sheet = pd.read_csv("a/sheet.csv")
+    sheet["answer"] = label[sheet["row"]]
+    forms: dict[str, Any] = {"{}": str, "{}.0": lambda one: f"{one}.0", "0{}": lambda one: f"0{one}", "TRUE": bool}
+    found = []
+    for name, form in forms.items():
+        shutil.copytree("a", name)
+        answers = sheet.assign(answer=[str(form(one)).upper() for one in sheet["answer"]])
+        answers.to_csv("s.csv", index=False)
+        answer = run_command("audit", "--out", name, "--answers", "s.csv")
+        assert answer.status == 0, answer.err
+        found.append(json.loads(Path(name, "audit.json").read_text())["new_rows"])
+    assert found[0]["answers"] == 12 and all(one == found[0] for one in found)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from logit_correction.data.cells import check_required_columns, convert_to_texts
+from logit_correction.data.cells import check_required_columns, convert_to_texts, match_names
 from logit_correction.data.image_files import read_picture
 from logit_correction.data.table_files import read_frame
 from logit_correction.errors import InputError
@@ -84,7 +84,7 @@ def add_answers(
     Args:
         rows: Of the audit.
         sheet: The sheet, or its file.
-        label_names: L names; answers may differ from them in case and blanks.
+        label_names: L names; answers may differ from them in case, blanks and the form of a number.
         replace_answers: Replace answers that were read before, where those of the sheet differ from them.
 
     Raises:
@@ -94,13 +94,15 @@ def add_answers(
     place = "The answers" if isinstance(sheet, pd.DataFrame) else str(sheet)
     frame, row_numbers, answers = _read_sheet(sheet, place)
     label_by_name = {_normalize_case_and_spaces(name): index for index, name in enumerate(label_names)}
+    names = [_normalize_case_and_spaces(answer or "") for answer in answers]
+    matches = match_names(names, list(label_by_name))
     position_by_row = {str(row): position for position, row in enumerate(rows.descriptions["row"].tolist())}
     known_by = [name for name in KNOWN_BY if name in frame and name in rows.descriptions]
     faults = []
     labels: dict[int, int] = {}
     for line, (row, answer) in enumerate(zip(row_numbers, answers, strict=True)):
         position = position_by_row.get(str(row), -1)
-        label = None if answer is None else label_by_name.get(_normalize_case_and_spaces(answer))
+        label = label_by_name.get(matches.get(names[line], names[line]))
         if position < 0 or rows.rounds[position] < 1:
             faults.append(f"row {str(row)[:20]} was not asked")
         elif any(_differs_as_text(frame[name].iloc[line], rows.descriptions[name].iloc[position]) for name in known_by):
