@@ -309,3 +309,68 @@ def test_pipeline_example_gains_ten_points_of_worst_group_accuracy(capsys: pytes
 def test_labels_that_look_alike_are_refused() -> None:
     with pytest.raises(InputError, match="write them alike"):
         LogitCorrectionClassifier(method="ERM", epochs=1).fit(np.eye(6)[:, :2], ["\u00e9", "e\u0301", "a"] * 2)
+
+
+# -- new rows
+
+
+def draw_patients(num_rows: int, seed: int, bias: float) -> tuple[pd.DataFrame, np.ndarray]:
+    """Draw rows whose scanner agrees with the label with the probability ``bias``."""
+    generator = np.random.default_rng(seed)
+    is_ill = generator.integers(2, size=num_rows)
+    scanner = np.where(generator.random(num_rows) < bias, is_ill, 1 - is_ill)
+    frame = pd.DataFrame({"blood": generator.normal(2.2 * is_ill, 1), "scanner": np.array(["new", "old"])[scanner]})
+    return frame, np.where(is_ill, "ill", "well")
+
+
+def draw_new_rows(num_rows: int, seed: int) -> tuple[pd.DataFrame, np.ndarray]:
+    """Draw rows of which a third is of a kind that was never trained on: much blood, and well all the same."""
+    frame, y = draw_patients(num_rows, seed, 0.1)
+    is_other = np.arange(num_rows) % 3 == 0
+    return frame.assign(blood=np.where(is_other, 8.0 + frame["blood"], frame["blood"])), np.where(is_other, "well", y)
+
+
+@pytest.fixture(scope="module")
+def taught_classifier() -> LogitCorrectionClassifier:
+    new_rows, new_y = draw_new_rows(300, 1)
+    labels = np.where(np.arange(300) < 90, new_y, None)  # the others are unknown
+    classifier = LogitCorrectionClassifier(epochs=5, random_state=0, training={"threads": 1})
+    return classifier.fit(*draw_patients(600, 0, 0.94), new_rows=new_rows, new_y=labels)
+
+
+def test_labelled_new_rows_weigh_candidates_and_teach(taught_classifier: LogitCorrectionClassifier) -> None:
+    assert taught_classifier.new_rows_["average"] is not None and taught_classifier.new_rows_["answers"] == 90
+    method = taught_classifier.config_["method"]
+    weights = {one["name"]: one["weight"] for one in taught_classifier.new_rows_["candidates"] if one["weight"]}
+    assert method["name"] == "Average" and method["answers"] is None  # no file is left
+    assert {member["name"]: member["weight"] for member in method["members"]} == pytest.approx(weights, abs=1e-3)
+    assert taught_classifier.correction_.startswith("an average of ")
+    new_rows, new_y = draw_new_rows(300, 2)
+    is_other = np.arange(300) % 3 == 0
+    untaught = clone(taught_classifier).set_params(single=True)
+    known_rows, known_y = draw_new_rows(300, 1)
+    untaught.fit(*draw_patients(600, 0, 0.94), new_rows=known_rows[:90], new_y=known_y[:90])
+    assert untaught.new_rows_["single"] and untaught.config_["method"]["name"] in ("ERM", "LC")
+    right, right_untaught = (one.predict(new_rows) == new_y for one in (taught_classifier, untaught))
+    assert right[is_other].mean() > 0.9 and right_untaught[is_other].mean() < 0.1
+    assert right[~is_other].mean() > 0.75
+
+
+def test_taught_average_is_pickled_as_any_classifier(taught_classifier: LogitCorrectionClassifier) -> None:
+    new_rows, new_y = draw_new_rows(100, 3)
+    copied = pickle.loads(pickle.dumps(taught_classifier))
+    np.testing.assert_allclose(copied.predict_proba(new_rows), taught_classifier.predict_proba(new_rows))
+    assert copied.group_report(new_rows, new_y, attribute=new_rows["scanner"])["count"].sum() == 100
+
+
+def test_refit_trains_what_new_rows_selected_on_all_rows() -> None:
+    X, y = draw_patients(600, 0, 0.94)
+    new_rows, new_y = draw_patients(100, 1, 0.5)
+    classifier = LogitCorrectionClassifier(epochs=2, random_state=0, training={"threads": 1})
+    for refit, num_rows in ((True, 600), (False, 480)):
+        classifier.set_params(refit=refit).fit(X, y, new_rows=new_rows, new_y=new_y)
+        assert classifier._get_model().info.num_rows == num_rows and len(classifier.attribute_) == 600
+    with pytest.raises(InputError, match="refit is an argument of the classifier"):
+        LogitCorrectionClassifier(training={"refit": True}).fit(X, y)
+    with pytest.raises(InputError, match="single chooses among candidates by new rows"):
+        LogitCorrectionClassifier(single=True).fit(X, y)

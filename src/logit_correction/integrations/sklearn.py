@@ -7,6 +7,8 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,9 +42,11 @@ from logit_correction.evaluation.metrics import MetricSpec, resolve_metrics, tak
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import EvaluatedRows
 from logit_correction.finding_text import finding_to_dict
+from logit_correction.formatting import format_percent
 from logit_correction.methods.base import Algorithm
 from logit_correction.registry import CompleteComponent
-from logit_correction.runs.assemble import prepare_run
+from logit_correction.runs.assemble import launch_processes, prepare_run
+from logit_correction.runs.average import build_trainer
 from logit_correction.runs.estimate import AttributeEstimates, run_estimator
 from logit_correction.runs.inference import iterate_batches, restore_num_threads
 from logit_correction.runs.model import FittedModel
@@ -98,6 +102,10 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         random_state: Seed of everything random.
         device: auto, cpu or cuda.
         verbose: Whether to show progress.
+        single: With labelled new rows, train the best candidate, where its gain is clear, and no average of the likely
+            ones.
+        refit: After new rows have selected what to train, train it on all rows; otherwise on the four fifths by which
+            it was selected.
         estimator: A classifier to fit in place of our network. It gets an offset of its logits for each row where it
             takes such (``base_margin``, ``init_score``, ``baseline``), else a weight for each row.
 
@@ -140,6 +148,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         random_state: int | np.random.RandomState | None = None,
         device: str = "auto",
         verbose: bool = False,
+        single: bool = False,
+        refit: bool = True,
         estimator: Any = None,
     ) -> None:
         self.method = method
@@ -155,6 +165,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         self.random_state = random_state
         self.device = device
         self.verbose = verbose
+        self.single = single
+        self.refit = refit
         self.estimator = estimator
 
     classes_: NDArray[Any]
@@ -179,9 +191,10 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             attribute: (n,) attributes, none unknown, for methods and estimators that read them (``GroupDRO``,
                 ``TrueAttributes``); others never see them. Where some are unknown, take ``Given``.
             new_rows: Rows that the classifier will be used on. They choose between ERM and every correction, with a
-                fifth of the rows held out; then the chosen one is trained on all.
-            new_y: Their labels, None where unknown. Without any, nothing is corrected, and ``new_rows_`` says whether
-                labelling some is worth it.
+                fifth of the rows held out.
+            new_y: Their labels, None where unknown. The likely candidates are averaged, and a correction is learned
+                from these labels, as in an audit with answers. Without any, nothing is corrected, and ``new_rows_``
+                says whether labelling some is worth it.
 
         Raises:
             InputError: Something given is wrong; nothing was trained.
@@ -194,6 +207,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             find_correction_argument(self.estimator)
         if new_rows is not None and (self.estimator is not None or method != {"name": "LC"}):
             raise InputError("new_rows choose the method: leave method, attributes and estimator out")
+        if self.single and new_rows is None:
+            raise InputError("single chooses among candidates by new rows: give new_rows to fit, or leave it out")
         rows = self._check_rows(X, reset=True)
         self.classes_, label = check_labels(rows, y)
         source = self._build_source(rows, label, attribute)
@@ -202,17 +217,24 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             seed = check_random_state(seed).randint(2**31 - 1)
         leave_out: list[str] = []
         self.new_rows_: dict[str, Any] | None = None
-        with restore_num_threads():
+        with restore_num_threads(), TemporaryDirectory() as folder:
             if new_rows is not None:
-                method, leave_out = self._choose_method(source, int(seed), new_rows, new_y)
+                source, method, leave_out = self._select_method(source, int(seed), new_rows, new_y, Path(folder))
             model = self._train(self._build_config(source, int(seed), method, leave_out), X)
         if leave_out:
             self.correction_ = f"{method['name']} that cannot see {format_view_names(leave_out)}"
+        elif method["name"] == "Average":
+            members = [
+                f"{format_percent(member['weight'], unit=' %')} {member['name']}" for member in method["members"]
+            ]
+            self.correction_ = f"an average of {', '.join(members)}"
         model.algorithm.eval()
         buffer = io.BytesIO()
         torch.save(model.state(), buffer)
         self.model_["state"] = buffer.getvalue()
         self.config_ = model.config.to_dict()
+        if method["name"] == "Average":
+            self.config_["method"]["answers"] = None  # what is learned from them is in the weights
         self._model = model
         self._describe_attributes(model.algorithm)
         return self
@@ -250,7 +272,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         names = ("network", "shortcut", "legitimate", "epochs", "batch_size", "learning_rate", "preset")
         options: dict[str, Any] = {name: getattr(self, name) for name in names}
         training = dict(self.training or {})
-        repeated = [name for name in training if options.get(name) is not None or name == "method"]
+        repeated = [name for name in training if options.get(name) is not None or name in ("method", "refit")]
         if repeated:
             raise InputError(f"{repeated[0]} is an argument of the classifier: leave it out of training")
         options |= {"method": method, "seed": seed, "device": self.device, "selection": "last"}
@@ -260,19 +282,28 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             raise InputError("The classifier trains in this process, on one device: leave devices and nodes out")
         return config
 
-    def _choose_method(
-        self, source: TableSource, seed: int, new_rows: Any, new_y: Any
-    ) -> tuple[dict[str, Any], list[str]]:
-        """Return the method that new rows choose, and the views that the network may not see."""
+    def _select_method(
+        self, source: TableSource, seed: int, new_rows: Any, new_y: Any, folder: Path
+    ) -> tuple[TableSource, dict[str, Any], list[str]]:
+        """Return the rows to train on, the method that new rows select, and the views that its network may not see.
+
+        Args:
+            source: All rows.
+            seed: Of the split, the candidates and the selection.
+            new_rows: See ``fit``.
+            new_y: See ``fit``.
+            folder: Gets the labelled new rows, from which an average learns a correction.
+        """
         import pandas as pd
 
+        from logit_correction.shortcuts.audit_files import build_advised_config
         from logit_correction.shortcuts.new_rows import build_new_rows_table, predict_candidates
         from logit_correction.shortcuts.selection import select_from_answers
 
         table = source.build()
         split, _ = make_splits(table.label, (), table.label_names, Splitting(0.2, 0.0, seed))
-        source = TableSource(source.reader, replace(table, split=split))
-        config = self._build_config(source, seed, {"name": "LC", "attributes": "Auto"})
+        split_source = TableSource(source.reader, replace(table, split=split))
+        config = self._build_config(split_source, seed, {"name": "LC", "attributes": "Auto"})
         display = choose_display(quiet=not self.verbose)
         prepared = prepare_run(config, display, ("train", "valid"))
         with display:
@@ -281,12 +312,12 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         stores = [store for _, store, _ in prepared.build_model().read([rows])]
         inputs = chain.from_iterable(iterate_batches(store, torch.device("cpu")) for store in stores)
         label = [None] * len(rows) if new_y is None else get_row_values(rows, new_y, "label")
-        known = build_new_rows_table([pd.DataFrame({"label": label})], source.build())
+        known = build_new_rows_table([pd.DataFrame({"label": label})], table)
         predicted, selection = predict_candidates(prepared, known, inputs, display)
-        summary = select_from_answers(predicted, replace(selection, single=True))  # it trains one network
-        self.new_rows_ = to_json_values(summary)
-        chosen = summary.correction or summary.candidates[0]
-        return chosen.config["method"], chosen.config["leave_out"]
+        selection = select_from_answers(predicted, replace(selection, single=self.single))
+        self.new_rows_ = to_json_values(selection)
+        advised = build_advised_config(selection, predicted, folder, folder)
+        return source if self.refit else split_source, advised.method.to_dict(), advised.training.leave_out
 
     def _train(self, config: RunConfig, X: Any) -> FittedModel:
         """Train the network, or the given classifier with a correction."""
@@ -299,15 +330,16 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             assert estimates.model is not None
             return estimates.model
         prepared = prepare_run(config, display, ("train",))
-        fit = prepared.make_trainer(display)
+        fit = build_trainer(prepared, display, launch_processes(prepared.config.training), None)
         try:
             with display:
                 fit.run()
         except TrainingInterrupted as error:
             raise KeyboardInterrupt from error
         attribute = fit.estimate_training_attributes()
-        num_rows = prepared.table.info.num_rows
-        self.attribute_ = np.full(num_rows, UNKNOWN_ATTRIBUTE) if attribute is None else attribute.numpy()
+        self.attribute_ = np.full(len(prepared.table.label), UNKNOWN_ATTRIBUTE)
+        if attribute is not None:
+            self.attribute_[prepared.table.split["train"]] = attribute
         self.n_epochs_ = fit.progress.epoch
         self.correction_ = f"the training of {prepared.config.method.name}"
         estimator = prepared.algorithm.attributes

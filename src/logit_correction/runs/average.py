@@ -148,7 +148,7 @@ def _compute_in_batches(function: Callable[[Inputs], Tensor], inputs: Inputs, nu
 
 
 def build_trainer(
-    prepared_run: PreparedRun, display: Display, device: torch.device, checkpoint: Path, **options: Any
+    prepared_run: PreparedRun, display: Display, device: torch.device, checkpoint: Path | None, **options: Any
 ) -> Trainer:
     """Return the loop of a prepared run: that of an average where the method is one."""
     if not isinstance(prepared_run.algorithm, Average):

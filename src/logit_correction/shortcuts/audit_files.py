@@ -81,14 +81,23 @@ def write_selection(
     selection = replace(selection, answered_rows=answered_rows)
     (out_dir / FIX).unlink(missing_ok=True)  # that of the search
     if selection.chosen is not None:
-        config = RunConfig.from_dict((selection.correction or selection.candidates[0]).config)
-        if selection.correction is not None and not selection.single:
-            _write_answers(out_dir / ANSWERS, rows, count_answers(selection))
-            config = build_average_config(
-                selection, audit_dir.resolve() / ANSWERS if selection.learns_from_answers else None
-            )
-        write_fix(out_dir, config)
+        write_fix(out_dir, build_advised_config(selection, rows, out_dir, audit_dir))
     return SelectionSummary(summary.record, selection, known_views)
+
+
+def build_advised_config(selection: Selection, rows: NewRows, out_dir: Path, audit_dir: Path) -> RunConfig:
+    """Return the config of what is advised: an average, whose labelled rows are written, one candidate, or ERM.
+
+    Args:
+        selection: By all answers.
+        rows: With all answers.
+        out_dir: Folder to write to; its files will replace those of ``audit_dir``.
+        audit_dir: The folder that the config names.
+    """
+    if selection.correction is None or selection.single:
+        return RunConfig.from_dict((selection.correction or selection.candidates[0]).config)
+    _write_answers(out_dir / ANSWERS, rows, count_answers(selection))
+    return build_average_config(selection, audit_dir.resolve() / ANSWERS if selection.learns_from_answers else None)
 
 
 def _write_answers(path: Path, rows: NewRows, counts: AnswerCounts | None) -> None:
