@@ -11,12 +11,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-import torch
 
 from logit_correction.evaluation.predictions import PredictedAttributes, Predictions
 from logit_correction.evaluation.report import GroupReport
 from logit_correction.finding import CandidateStatistics, Finding, ScoredCandidate, Verdict, ViewEvidence
-from logit_correction.pages.plots import encode_png_uris
+from logit_correction.pages.plots import encode_picture
 from logit_correction.types import Correlation
 
 DIGITS = [str(i) for i in range(10)]
@@ -83,7 +82,7 @@ def write_colored_run(folder: Path, method: str, seed: int = 0, ratio: float = 0
     options = {"minority_ratio": ratio, "severity": 4, "seed": seed}
     data = {"name": "ColoredMNIST", "options": options, "counts": {"train": counts.tolist()}}
     if method == "LC":
-        images = encode_png_uris(torch.from_numpy(draw.integers(0, 255, (12, 3, 28, 28)).astype(np.uint8)))
+        images = map(encode_picture, draw.integers(0, 255, (12, 3, 28, 28)).astype(np.uint8))
         examples = [
             {"index": i, "label": DIGITS[i % 10], "estimated_attribute": "rose", "attribute": "red", "picture": image}
             for i, image in enumerate(images)

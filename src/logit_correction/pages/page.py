@@ -131,6 +131,7 @@ def _load_template(name: str) -> Template:
         decimal=lambda value: "–" if is_missing(value) else f"{value:.2f}",
         count="{:,.0f}".format,
         prose=_render_prose,
+        view_names=format_view_names,
     )
     environment.tests.update(picture=is_image_uri, missing=is_missing)
     return environment.get_template(name)

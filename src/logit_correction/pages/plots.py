@@ -7,15 +7,12 @@ import io
 import math
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 from PIL import Image
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 #: Each method has one colour on all pages; every kind of colour vision can distinguish them (after Okabe and Ito).
 METHOD_COLORS = {
@@ -110,35 +107,19 @@ _IMAGE_URI = re.compile(r"data:image/(?:png|jpeg);base64,[A-Za-z0-9+/]+={0,2}")
 _MAX_EXACT_SIDE = 128
 
 
-def encode_png_uris(images: Tensor, max_side: int = 128) -> list[str]:
-    """Encode images as PNG data URIs.
-
-    Args:
-        images: (N, 1 or 3, H, W) uint8.
-        max_side: Larger images are reduced until their longer side has so many pixels.
-    """
-    return [_encode_image(pixels, max_side, "png") for pixels in images.cpu().permute(0, 2, 3, 1).numpy()]
-
-
-def encode_picture(pixels: NDArray[np.uint8], max_side: int) -> str:
-    """Encode a picture (3, H, W) as a data URI: small ones exactly, larger ones as JPEG.
+def encode_picture(pixels: NDArray[np.uint8], max_side: int = _MAX_EXACT_SIDE) -> str:
+    """Encode a picture (1 or 3, H, W) as a data URI: small ones exactly, larger ones as JPEG.
 
     Args:
         pixels: The whole picture; nothing is cut off.
         max_side: Larger pictures are reduced until their longer side has so many pixels.
     """
-    is_small = max(pixels.shape[1:]) <= _MAX_EXACT_SIDE
-    return _encode_image(pixels.transpose(1, 2, 0), max_side, "png" if is_small else "jpeg")
-
-
-def _encode_image(pixels: NDArray[np.uint8], max_side: int, image_format: str) -> str:
-    """Encode pixels (H, W, 1 or 3) as a data URI."""
+    image_format = "png" if max(pixels.shape[1:]) <= _MAX_EXACT_SIDE else "jpeg"
     stream = io.BytesIO()
-    image = Image.fromarray(pixels.squeeze(2) if pixels.shape[2] == 1 else pixels)
+    image = Image.fromarray(pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0))
     image.thumbnail((max_side, max_side))
     image.save(stream, image_format, optimize=True)
-    content = base64.b64encode(stream.getvalue()).decode()
-    return f"data:image/{image_format};base64,{content}"
+    return f"data:image/{image_format};base64,{base64.b64encode(stream.getvalue()).decode()}"
 
 
 def is_image_uri(text: Any) -> bool:

@@ -39,7 +39,7 @@ from logit_correction.finding_text import finding_to_dict
 from logit_correction.formatting import format_option, format_percent
 from logit_correction.methods.base import Algorithm
 from logit_correction.pages.compare import COLLAPSE_REMEDY
-from logit_correction.pages.plots import encode_png_uris
+from logit_correction.pages.plots import encode_picture
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.model import FittedModel
 from logit_correction.runs.options import RunConfig
@@ -340,7 +340,7 @@ def _build_examples(
                 label=str(table.label_names[int(table.label[row])]),
                 estimated_attribute=str(attribute_names[int(estimated[index])]),
                 attribute=None if attribute == UNKNOWN_ATTRIBUTE else str(table.attribute_names[attribute]),
-                picture=None if images is None else encode_png_uris(images[place : place + 1])[0],
+                picture=None if images is None else encode_picture(images[place].cpu().numpy()),
             )
         )
     return examples

@@ -73,19 +73,14 @@ def render_audit_page(
         views=format_view_names(views),
         several=is_plural_phrase(views),
         evidence=build_evidence_context(record.finding),
-        corrections=describe_corrections(summary.selection) if isinstance(summary, SelectionSummary) else [],
         colours={"network": plots.METHOD_COLORS[BASELINE], "fixed": plots.METHOD_COLORS["LC"]},
         contrasts=[
             {
                 **vars(contrast),
                 "name": format_view_names([contrast.view], list_headline_terms([contrast])),
                 "several": is_plural_phrase([contrast.view]),
-                "places": format_view_names([f"places:{cell}" for cell in contrast.cells]),
             }
             for contrast in record.contrasts
-        ],
-        words=[
-            {**vars(contrast), "name": format_view_names([contrast.view])} for contrast in record.words if contrast.rows
         ],
         pairs=sorted(conflicting, key=lambda group: -group.rows)[:MAX_PAIRS],
         more_pairs=max(0, len(conflicting) - MAX_PAIRS),
@@ -94,8 +89,9 @@ def render_audit_page(
 
 def render_audit_card(summary: AuditSummary) -> str:
     """Return what a notebook shows: the text, accuracies, and some images where the rows are images."""
-    images = [contrast for contrast in summary.record.contrasts if contrast.kind == "images"]
-    return render_template("audit_card.html.j2", **_build_first_screen(summary), contrasts=images, views=summary.views)
+    first_screen = _build_first_screen(summary)
+    contrasts = next(iter(first_screen["corrections"].values()), summary.record.contrasts)
+    return render_template("audit_card.html.j2", **first_screen, contrasts=contrasts, views=summary.views)
 
 
 def _build_first_screen(summary: AuditSummary, shown_audit_dir: str = "audit") -> dict[str, Any]:
@@ -110,6 +106,7 @@ def _build_first_screen(summary: AuditSummary, shown_audit_dir: str = "audit") -
         "classifiers": get_classifier_display_names(summary),
         "has_cost": bool(get_classifier_accuracies(summary)),
         "view_shifts": describe_view_shifts(selection) if selection else [],
+        "corrections": describe_corrections(selection) if selection else {},
     }
 
 

@@ -29,7 +29,6 @@ from logit_correction.shortcuts.summaries import (
     relies_on_shortcut,
 )
 from logit_correction.view_names import (
-    ViewName,
     are_column_views,
     choose_word_forms,
     format_view_names,
@@ -329,13 +328,10 @@ def _format_selection_headline(selection: Selection) -> str:
     if selection.chosen is None:
         rows = f"{selection.num_asked:,}" if selection.num_asked else "some"
         return f"The new rows differ from the training data. Label {rows} of them."
-    gain = _format_points(selection.gain)
-    if selection.average is not None and selection.correction is not None:
-        doubt = "unsure, " if selection.average.is_unsure else ""
-        return f"Train {_format_average_name(selection)}: {doubt}about {gain} points on the new rows."
     if selection.correction is not None:
-        doubt = ", but that is not sure yet" if selection.num_needed else ""
-        return f"Train `{selection.chosen}`: about {gain} points on the new rows{doubt}."
+        doubt = "unsure, " if selection.average and selection.average.is_unsure else ""
+        gain = _format_points(selection.gain)
+        return f"Train {_format_average_name(selection)}: {doubt}about {gain} points on the new rows."
     if selection.answers and selection.num_needed:
         reason = "unsure, no correction is clearly better on the new rows"
     elif selection.answers:
@@ -409,17 +405,9 @@ def _describe_answers(selection: Selection) -> str:
         return f"So nothing is corrected for these rows: train {BASELINE}"
     if not selection.answers:
         return "A change is a reason to ask, not to correct: it may only mean harder rows. Your answers decide"
-    if selection.average is not None:
-        return _describe_average(selection)
-    basis = f"By {selection.answers:,} labelled new rows"
-    correction = selection.correction
-    if correction is None:
-        return f"{basis}, no correction is clearly better than {BASELINE}: train {BASELINE}"
-    return (
-        f"{basis}, `{correction.name}` changes accuracy there by {_format_points(selection.gain)} points against "
-        f"{BASELINE} (90 % interval {_format_points(selection.gain_low)} to {_format_points(selection.gain_high)}). "
-        f"{_describe_in_distribution_cost(selection, correction)}"
-    )
+    if selection.average is None:  # in audits of older versions
+        return f"{selection.answers:,} new rows are labelled"
+    return _describe_average(selection)
 
 
 def _describe_in_distribution_cost(selection: Selection, correction: CandidateResult) -> str:
@@ -455,30 +443,20 @@ def build_candidates_table(selection: Selection) -> list[dict[str, str]]:
     return lines
 
 
-@dataclass(frozen=True)
-class CorrectionText:
-    """What a candidate corrects: its ``name``, a ``sentence``, and the ``contrasts`` that the page shows."""
+def describe_corrections(selection: Selection) -> dict[str, tuple[Contrast, ...]]:
+    """Return what each member of the advice but ERM corrects: a sentence, with the contrasts that show it.
 
-    name: str
-    sentence: str
-    contrasts: tuple[Contrast, ...] = ()
-
-
-def describe_corrections(selection: Selection) -> list[CorrectionText]:
-    """Return what each member of the advice corrects, that of the greatest weight first; nothing of ERM.
-
-    A candidate that cannot see some views estimates nothing, so the rows are those of the one that corrects by them.
+    The member of the greatest weight comes first. A candidate that cannot see some views estimates nothing, so its
+    contrasts are those of the one that corrects by them.
     """
-    erm, *corrections = selection.candidates
-    members = selection.members or [result for result in corrections if result is selection.correction]
-    texts = []
+    members = selection.members or [selection.correction or selection.candidates[0]]
+    corrections = {}
     for member in members:
-        if member is erm:
-            continue
-        alike = [result for result in selection.candidates if result.views == member.views and member.views]
-        contrasts = next((result.contrasts for result in (member, *alike) if result.contrasts), ())
-        texts.append(CorrectionText(member.name, _describe_correction(member, contrasts), contrasts))
-    return texts
+        if member is not selection.candidates[0]:
+            alike = [result for result in selection.candidates if result.views == member.views and member.views]
+            contrasts = next((result.contrasts for result in (member, *alike) if result.contrasts), ())
+            corrections[_describe_correction(member, contrasts)] = contrasts
+    return corrections
 
 
 def _describe_correction(result: CandidateResult, contrasts: Sequence[Contrast]) -> str:
@@ -507,35 +485,22 @@ def describe_conflicts(contrasts: Sequence[Contrast]) -> str:
 
 
 def _describe_selection_in_short(selection: Selection) -> list[str]:
-    texts = [correction.sentence for correction in describe_corrections(selection)[:1]]
-    shifts = [text.differs for text in describe_view_shifts(selection)[:MAX_SHORT_PHRASES]]
+    texts = [*describe_corrections(selection)][:1]
+    shifts = [differs for differs, _ in describe_view_shifts(selection)[:MAX_SHORT_PHRASES]]
     return texts + ([f"What changed: {'; '.join(shifts)}"] if shifts else [])
 
 
-@dataclass(frozen=True)
-class ShiftText:
-    """What differs in a view: in words, with the ``area`` under the ROC curve, and in pictures if it is one of images.
-
-    Places of images are one text, by that which differs most.
-    """
-
-    differs: str
-    area: str
-    shift: ViewShift
-
-
-def describe_view_shifts(selection: Selection) -> list[ShiftText]:
-    """Return a text for each view that differs, at most 8."""
+def describe_view_shifts(selection: Selection) -> list[tuple[str, ViewShift]]:
+    """Return what differs in words, for each view that does, at most 8; places of images are one, by the first."""
     views: dict[str, list[ViewShift]] = {}
     for shift in selection.view_shifts or ():
         if shift.is_significant:
-            family = ViewName.parse(shift.view).family
-            views.setdefault(family if family == "places" else shift.view, []).append(shift)
+            views.setdefault("places" if shift.view.startswith("places:") else shift.view, []).append(shift)
     texts = []
-    for first, *others in list(views.values())[:MAX_VIEW_SHIFTS]:
-        name = format_view_names([shift.view for shift in (first, *others)])
-        differs = capitalize(describe_view_shift(first, name, partial(format_percent, unit=" %")))
-        texts.append(ShiftText(differs, f"{first.auc:.2f} ({first.auc_low:.2f} to {first.auc_high:.2f})", first))
+    for shifts in list(views.values())[:MAX_VIEW_SHIFTS]:
+        name = format_view_names([shift.view for shift in shifts])
+        differs = describe_view_shift(shifts[0], name, partial(format_percent, unit=" %"))
+        texts.append((capitalize(differs), shifts[0]))
     return texts
 
 
@@ -550,9 +515,7 @@ def _list_selection_commands(selection: Selection, shown_audit_dir: str) -> dict
         return {"Choose rows to label:": sample_rows}
     if selection.correction:
         train = f"logit-correction train --config {shown_audit_dir}/fix.yaml --out fixed"
-        commands = {
-            f"Train {_format_average_name(selection) if selection.members else f'`{selection.chosen}`'}:": train
-        }
+        commands = {f"Train {_format_average_name(selection)}:": train}
     else:
         commands = _build_erm_command(shown_audit_dir)
         if not selection.answers and selection.num_needed != 0:

@@ -31,9 +31,8 @@ from logit_correction.views.texts import Words
 #: Labels that are shown: those of most bias-conflicting rows.
 MAX_LABELS = 6
 
-#: Images of a side, and most pixels along their longer side.
+#: Images of a side.
 MAX_IMAGES = 6
-IMAGE_SIDE = 128
 
 #: Families of views of fine detail, which is lost where an image is made small; and the side of the crop that shows it.
 FINE_FAMILIES = {"file", "spectrum", "stripes", "texture"}
@@ -200,36 +199,28 @@ class ConflictDescriber:
             return []
         if self._table.texts is not None:
             names, has_word = self._words
-            key = "term"
+            described = pd.DataFrame({"term": names})
             has_property = has_word[is_used]
             num_tests = len(names)
             max_rows = MAX_WORDS
         else:
-            key = "value"
-            names, has_property, num_tests = self._find_conditions(is_used, is_conflicting)
+            conditions, has_property, num_tests = self._find_conditions(is_used, is_conflicting)
+            described = pd.DataFrame({"value": conditions})
             max_rows = MAX_CONDITIONS
+        num_rows = int(is_conflicting.sum())
+        num_other_rows = len(is_conflicting) - num_rows
         counts = has_property[is_conflicting].sum(axis=0)
         other_counts = has_property[~is_conflicting].sum(axis=0)
-        sizes = (int(is_conflicting.sum()), int((~is_conflicting).sum()))
-        log_p_value = compute_log_p_value(counts, other_counts, *sizes)
-        shares = counts / sizes[0]
-        other_shares = other_counts / sizes[1]
+        shares = counts / num_rows
+        other_shares = other_counts / num_other_rows
+        log_p_value = compute_log_p_value(counts, other_counts, num_rows, num_other_rows)
         is_shown = log_p_value < np.log(ERROR_LEVEL / max(1, num_tests))
         is_shown &= np.abs(shares - other_shares) >= MIN_SHARE_DIFFERENCE
-        chosen = [number for number in np.argsort(log_p_value, kind="stable") if is_shown[number]][:max_rows]
-        looks_like = conflicts.loc[conflicts["conflicting"].eq(True) & conflicts["label"].eq(label), "attribute"]
-        return [
-            ContrastRow(
-                str(label),
-                **{key: names[number]},
-                rows=int(counts[number]),
-                other_rows=int(other_counts[number]),
-                share=float(shares[number]),
-                other_share=float(other_shares[number]),
-                looks_like=str(looks_like.mode()[0]),
-            )
-            for number in chosen
-        ]
+        described = described.assign(rows=counts, other_rows=other_counts, share=shares, other_share=other_shares)
+        order = np.argsort(log_p_value, kind="stable")
+        shown = described.iloc[order[is_shown[order]][:max_rows]]
+        looks_like = conflicts.loc[conflicts["conflicting"].eq(True) & conflicts["label"].eq(label), "attribute"].mode()
+        return [ContrastRow(str(label), looks_like=str(looks_like[0]), **row) for row in shown.to_dict("records")]
 
     def _find_conditions(
         self, is_used: NDArray[np.bool_], is_conflicting: NDArray[np.bool_]
@@ -254,21 +245,22 @@ class ConflictDescriber:
             tree.fit(features, is_conflicting)
         leaf = tree.apply(features)
         conditions = []
-        met = []
+        met = [np.zeros((len(leaf), 0), dtype=bool)]
         for node in np.unique(leaf):
             is_met = leaf == node
-            path = [int(step) for step in tree.decision_path(features[is_met][:1]).indices if step != node]
-            if path and is_conflicting[is_met].mean() > is_conflicting.mean():
-                steps = {}
-                for step in path:
-                    question = questions[tree.tree_.feature[step]]
-                    is_yes = bool(question.values[is_used][is_met][0] > tree.tree_.threshold[step])
-                    steps[question.column, is_yes, question.answers] = self._format_step(
-                        question, float(tree.tree_.threshold[step]), is_yes
-                    )
-                conditions.append(" and ".join(steps.values()))  # of two bounds to one side the later is the narrower
-                met.append(is_met)
-        return conditions, np.stack(met, axis=1) if met else np.zeros((len(leaf), 0), dtype=bool), num_tests
+            if is_conflicting[is_met].mean() <= is_conflicting.mean():
+                continue
+            row = features[is_met][:1]
+            steps = {}  # of two bounds to one side the later is the narrower
+            for step in tree.decision_path(row).indices[:-1].tolist():  # the last one is the leaf
+                number = tree.tree_.feature[step]
+                threshold = tree.tree_.threshold[step]
+                is_yes = bool(row[0, number] > threshold)
+                question = questions[number]
+                steps[question.column, is_yes, question.answers] = self._format_step(question, threshold, is_yes)
+            conditions.append(" and ".join(steps.values()))
+            met.append(is_met[:, np.newaxis])
+        return conditions, np.concatenate(met, axis=1), num_tests
 
     def _format_step(self, question: Question, threshold: float, is_yes: bool) -> str:
         if question.answers is not None:
@@ -366,4 +358,4 @@ def _encode_image(table: DataTable, row: int, image: Tensor, crop: int | None) -
     if crop is not None:
         top, left = (max(0, (length - crop) // 2) for length in image.shape[1:])
         image = image[:, top : top + crop, left : left + crop]
-    return encode_picture(image.cpu().numpy(), IMAGE_SIDE)
+    return encode_picture(image.cpu().numpy())

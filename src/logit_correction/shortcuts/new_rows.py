@@ -251,26 +251,7 @@ def predict_candidates(
         logits=torch.cat(logit_batches, dim=1).numpy(),
         inputs=concatenate_inputs(input_batches) if num_bytes <= MAX_INPUT_BYTES else None,
     )
-    valid_label = prepared_run.table.label[prepared_run.table.split["valid"]].numpy()
-    selection = _test_candidates_for_shift(rows, models, valid_label)
-    return rows, replace(selection, candidates=_describe_conflicts(selection.candidates, models, prepared_run))
-
-
-def _describe_conflicts(
-    results: Sequence[CandidateResult], models: Sequence[TrainedCandidate], prepared_run: PreparedRun
-) -> tuple[CandidateResult, ...]:
-    """Add to each result which training rows the candidate takes for bias-conflicting."""
-    estimator = prepared_run.algorithm.attributes
-    assert isinstance(estimator, Auto) and estimator.search is not None
-    describer = ConflictDescriber(prepared_run.table)
-    described = []
-    for result, model in zip(results, models, strict=True):
-        if model.conflicts is not None:
-            explained_by = () if result.views else find_explaining_views(estimator.search, model.conflicts)
-            contrasts = describer.describe(model.conflicts, result.views or explained_by)
-            result = replace(result, contrasts=contrasts, explained_by=explained_by)
-        described.append(result)
-    return tuple(described)
+    return rows, _test_candidates_for_shift(rows, models, prepared_run)
 
 
 def compute_total_variation_to_erm(logits: Tensor) -> Tensor:
@@ -285,8 +266,12 @@ def compute_total_variation_to_erm(logits: Tensor) -> Tensor:
     return (probability - probability[0]).abs().sum(dim=2) / 2
 
 
-def _test_candidates_for_shift(rows: NewRows, models: Sequence[TrainedCandidate], valid_label: Array) -> Selection:
-    """Return how far new rows differ from in-distribution ones, the first V of which are labelled."""
+def _test_candidates_for_shift(
+    rows: NewRows, models: Sequence[TrainedCandidate], prepared_run: PreparedRun
+) -> Selection:
+    """Return how far new rows differ from in-distribution ones, the first of which are the validation rows."""
+    describer = ConflictDescriber(prepared_run.table)
+    valid_label = prepared_run.table.label[prepared_run.table.split["valid"]].numpy()
     rows = rows.take(rows.sort_canonically())
     logits = torch.stack([model.in_distribution_logits for model in models])
     predictions = logits.argmax(dim=2).numpy()
@@ -308,6 +293,7 @@ def _test_candidates_for_shift(rows: NewRows, models: Sequence[TrainedCandidate]
                 valid_accuracy=float(accuracy[number]),
                 **_estimate_disagreement("differs_new", rows.predictions, number),
                 **_estimate_disagreement("differs_usual", predictions, number),
+                **_describe_conflicts(model, describer, prepared_run),
             )
             for number, model in enumerate(models)
         ),
@@ -320,3 +306,16 @@ def _estimate_disagreement(key_prefix: str, predictions: Array, candidate_index:
     num_rows = predictions.shape[1]
     low, high = map(float, wilson_interval(count, num_rows))
     return {key_prefix: count / num_rows, f"{key_prefix}_low": low, f"{key_prefix}_high": high}
+
+
+def _describe_conflicts(
+    model: TrainedCandidate, describer: ConflictDescriber, prepared_run: PreparedRun
+) -> dict[str, Any]:
+    """Return which training rows a candidate takes for bias-conflicting; nothing of one that corrects nothing."""
+    estimator = prepared_run.algorithm.attributes
+    assert isinstance(estimator, Auto) and estimator.search is not None
+    if model.conflicts is None:
+        return {}
+    views = model.candidate.views
+    explained_by = () if views else find_explaining_views(estimator.search, model.conflicts)
+    return {"contrasts": describer.describe(model.conflicts, views or explained_by), "explained_by": explained_by}
