@@ -113,6 +113,7 @@ def build_table(
         attribute_notes=_describe_unknown_attributes(attribute[split["test"]]),
         preparation=fitted.preparation,
         row_names=row_names,
+        identifiers=reader.list_identifiers(rows),
         drawn=tuple(name for name in SPLITS[1:] if name not in given_splits),
         **fitted.forms,
         **fields,

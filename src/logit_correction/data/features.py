@@ -37,6 +37,10 @@ from logit_correction.errors import InputError
 from logit_correction.formatting import format_first, format_option
 from logit_correction.views.tables import FEWEST_NAMES, compute_max_names, find_commonest_names, find_missing_values
 
+#: Columns that people know rows by, and characters of their values, which descriptions of rows begin with.
+MAX_IDENTIFIERS = 4
+IDENTIFIER_LENGTH = 60
+
 #: A column as it was fitted: its name, its kind, and its categories, or mean and std of its numbers; ``gaps`` if rows
 #: of any split had no value: true if training rows did. Among categories the empty text stands for no value. ``order``
 #: is what stands first in dates as they were written. ``hours`` are mean and std of the times of day of dates that have
@@ -255,6 +259,17 @@ class ColumnReader(Reader):
                     rows.errors.add_remark(fact, "they count as none of the names", len(unknown), repr(min(unknown)))
             columns[name] = kind, values
         return columns
+
+    def list_identifiers(self, rows: Rows) -> dict[str, list[str]]:
+        """Return name -> texts of columns that were left out, since hardly any rows share a value: names and numbers.
+
+        None are returned where features were named: what else a table holds may be anything.
+        """
+        if rows.frame is None or not self.takes_all_columns:
+            return {}
+        names = [name for name in rows.frame if name not in (*self.input_columns, *self.others)][:MAX_IDENTIFIERS]
+        texts = {str(name): convert_to_texts(rows.frame[name]) for name in names}
+        return {name: [(text or "")[:IDENTIFIER_LENGTH] for text in values] for name, values in texts.items()}
 
     def remark_on_new(self, content: ParsedColumns, errors: RowErrors) -> None:
         """Note columns of numbers and dates whose values lie outside of those of training."""

@@ -121,6 +121,10 @@ class Reader(ABC):
         encoded = self.build_inputs(content, rows.errors)
         return encoded.inputs, encoded.forms
 
+    def list_identifiers(self, rows: Rows) -> dict[str, list[str]]:
+        """Return name -> texts of columns that are not inputs, but by which people know rows; after ``fit``."""
+        return {}
+
     def remark_on_new(self, content: Any, errors: RowErrors) -> None:  # noqa: B027  (most readers have no remarks)
         """Note what a user should know of new rows that can be read.
 

@@ -64,6 +64,7 @@ class DataTable:
             or attribute, as with a folder for each label, no view may look at their place.
         label_kind: What labels were before they were made texts: ``str``, ``int``, ``float`` or ``bool``.
         drawn: Which of valid and test were drawn from the same rows as the training split, and not given.
+        identifiers: Name -> M texts of columns that are not features, by which people know rows.
     """
 
     inputs: InputStore
@@ -87,6 +88,7 @@ class DataTable:
     ordered: bool = True
     label_kind: str = "str"
     drawn: tuple[str, ...] = ()
+    identifiers: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     def view_inputs(self, split: str = "train") -> ViewInputs:
         """Return the rows of ``split``, in its order, as views may look at them: without labels and attributes."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -97,12 +97,17 @@ def read_new_rows(opened_rows: Sequence[Rows] | None, prepared_run: PreparedRun)
         labels = [None if label < 0 else str(table.label_names[label]) for label in table.label[rows].tolist()]
         files = None if table.files is None else [table.files[row] for row in rows.tolist()]
         lines = None if table.lines is None else table.lines[rows].tolist()
-        return build_new_rows_table([_build_descriptions(labels, files, lines, table, rows)], table)
+        identifiers = {name: [texts[row] for row in rows.tolist()] for name, texts in table.identifiers.items()}
+        return build_new_rows_table([_build_descriptions(labels, files, lines, table, rows, identifiers)], table)
     frames = []
     errors: list[RowErrors] = []
     count = 0
-    for part, _, forms in prepared_run.build_model().read(opened_rows, keep_bad=True):
-        frame = _build_row_descriptions(part, prepared_run, forms).assign(row=np.arange(count, count + len(part)))
+    model = prepared_run.build_model()
+    for part, _, forms in model.read(opened_rows, keep_bad=True):
+        columns = model.source.reader.list_identifiers(part)
+        identifiers = {name: texts for name, texts in columns.items() if name in table.identifiers}
+        frame = _build_row_descriptions(part, prepared_run, forms, identifiers)
+        frame["row"] = np.arange(count, count + len(part))
         frames.append(frame[part.errors.is_good.numpy()])
         errors += [part.errors] if part.errors else []
         count += len(part)
@@ -148,14 +153,16 @@ def iterate_inputs(
             yield encoded.fetch(positions)
 
 
-def _build_row_descriptions(rows: Rows, prepared_run: PreparedRun, forms: dict[str, Any]) -> pd.DataFrame:
+def _build_row_descriptions(
+    rows: Rows, prepared_run: PreparedRun, forms: dict[str, Any], identifiers: Mapping[str, Sequence[str]]
+) -> pd.DataFrame:
     column = str(prepared_run.config.data.options.get("label") or "label")
     labels: Sequence[str | None] = rows.label or [None] * len(rows)
     if rows.frame is not None and column in rows.frame.columns:
         labels = [label or None for label in convert_to_texts(rows.frame[column])]
     lines = rows.numbers if get_row_noun(rows.numbers) == "line" else None
     part = replace(prepared_run.table, texts=forms.get("texts"), columns=forms.get("columns", {}))
-    return _build_descriptions(labels, forms.get("files"), lines, part, torch.arange(len(rows)))
+    return _build_descriptions(labels, forms.get("files"), lines, part, torch.arange(len(rows)), identifiers)
 
 
 def _build_descriptions(
@@ -164,6 +171,7 @@ def _build_descriptions(
     lines: Iterable[int] | None,
     table: DataTable,
     rows: Tensor,
+    identifiers: Mapping[str, Sequence[str]],
 ) -> pd.DataFrame:
     frame = pd.DataFrame({"label": pd.Series(list(labels), dtype=object)})
     if files is not None:
@@ -171,10 +179,14 @@ def _build_descriptions(
     elif lines is not None:
         frame["line"] = list(lines)
     content = table.describe_rows(rows, max_columns=MAX_SHOWN_COLUMNS)
-    if content is not None:
-        frame["content"] = content
+    if content is None:
+        return frame
+    names = [[(name, texts[row]) for name, texts in identifiers.items()] for row in range(len(rows))]
+    prefixes = ["".join(f"{name} {text}, " for name, text in pairs) for pairs in names]
+    frame["content"] = [f"{prefix}{text}" for prefix, text in zip(prefixes, content, strict=True)]
     if table.columns:
-        frame[FIELDS] = [json.dumps(fields) for fields in table.list_row_fields(rows, max_columns=MAX_SHOWN_COLUMNS)]
+        fields = table.list_row_fields(rows, max_columns=MAX_SHOWN_COLUMNS)
+        frame[FIELDS] = [json.dumps([*first, *others]) for first, others in zip(names, fields, strict=True)]
     return frame
 
 
