@@ -94,6 +94,7 @@ class AttributeEstimator(nn.Module, ABC):
         needs_attributes: Whether it reads the attribute labels of the training rows.
         num_stages: Number of stages of the training loop before the method's own.
         epochs: Length of each of these stages; None for the epochs that the user asked for.
+        schedule: Schedule of the networks' learning rate; None follows the run's.
         is_static: Whether each row's attribute is fixed before the method's own stage.
         correlation: The attribute values of each label's majority.
         correlation_option: ``one-to-one`` pairs label j with value j; ``known`` takes the data source's table.
@@ -107,6 +108,7 @@ class AttributeEstimator(nn.Module, ABC):
     needs_attributes: bool = False
     num_stages: int = 0
     epochs: int | None = None
+    schedule: str | None = None
     is_static: bool = True
     correlation: Correlation
     correlation_option: str = "one-to-one"
@@ -181,8 +183,12 @@ class AttributeEstimator(nn.Module, ABC):
         return self.predict(batch.inputs)
 
     def parameter_groups(self) -> list[ParameterGroup]:
-        """Return the optimizer groups of the networks; called while they train, before the method or with it."""
-        return [make_parameter_group(self, type(self).__name__)]
+        """Return an optimizer group for each network; called while they train, before the method or with it."""
+        networks: list[nn.Module] = []
+        for child in self.children():
+            networks += child if isinstance(child, nn.ModuleList) else [child]
+        name = type(self).__name__
+        return [make_parameter_group(part, f"{name} {i}", schedule=self.schedule) for i, part in enumerate(networks)]
 
     # -- estimates
 

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from logit_correction.attributes.base import (
     AttributeEstimator,
-    ParameterGroup,
     compute_network_outputs,
     select_attribute,
 )
@@ -35,6 +34,7 @@ class CrossFitted(AttributeEstimator):
     Q_RAMP_UP_SHARE = 2 / 3  # share of the epochs in which q rises from 0
 
     num_stages = 1
+    schedule = "none"
     networks: FoldNetworks
 
     def __init__(
@@ -82,9 +82,6 @@ class CrossFitted(AttributeEstimator):
 
     def collect_outputs(self, batch: Batch) -> Tensor:
         return self.networks.predict_out_of_fold(batch, self.info.num_labels)
-
-    def parameter_groups(self) -> list[ParameterGroup]:
-        return self.networks.parameter_groups("biased_network", schedule="none")
 
     def predict(self, inputs: Inputs) -> Tensor:
         """Return the logarithm (B, L) of the mean softmax of all networks, for rows that none was trained on."""

@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, log_softmax
 
-from logit_correction.attributes.base import ParameterGroup, make_parameter_group
 from logit_correction.errors import InputError
 from logit_correction.functional import gce_from_cross_entropy
 from logit_correction.networks.base import freeze_batch_norm_statistics
@@ -147,15 +146,6 @@ class FoldNetworks(nn.ModuleList):
     def compute_log_probabilities(self, inputs: Inputs) -> Tensor:
         """Return the log-softmax (M, B, L) of each network, for rows that none was trained on."""
         return torch.stack([log_softmax(network(inputs).float(), dim=1) for network in self])
-
-    def parameter_groups(self, name: str, **options: object) -> list[ParameterGroup]:
-        """Return one optimizer group for each network.
-
-        Args:
-            name: Prefix of the groups' names, before the network's number.
-            options: Further entries of each group, such as ``schedule``.
-        """
-        return [make_parameter_group(network, f"{name}_{number}", **options) for number, network in enumerate(self)]
 
 
 def take_rows(inputs: Inputs, row_indices: Tensor) -> Inputs:

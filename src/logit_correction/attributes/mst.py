@@ -11,12 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from logit_correction.attributes.base import (
-    AttributeEstimator,
-    ParameterGroup,
-    compute_network_outputs,
-    make_parameter_group,
-)
+from logit_correction.attributes.base import AttributeEstimator, compute_network_outputs
 from logit_correction.errors import check_range
 from logit_correction.seeds import StepRandomness, make_generator
 from logit_correction.types import Batch, Inputs, Stage, Step, ViewInputs
@@ -31,6 +26,7 @@ class MST(AttributeEstimator):
     """
 
     num_stages = 3  # rounds; each trains the network anew
+    schedule = "none"
     first_share = 0.1  # of the rows of each label, seen in the first round
     later_share = 0.5
 
@@ -78,9 +74,6 @@ class MST(AttributeEstimator):
         """
         loss = cross_entropy(self.early(batch.inputs), batch.label)
         return Step(loss, {"loss_early": loss.detach()})
-
-    def parameter_groups(self) -> list[ParameterGroup]:
-        return [make_parameter_group(self.early, "early", schedule="none")]
 
     def predict(self, inputs: Inputs) -> Tensor:
         return self.early(inputs)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from logit_correction.attributes.base import AttributeEstimator, ParameterGroup, compute_network_outputs
+from logit_correction.attributes.base import AttributeEstimator, compute_network_outputs
 from logit_correction.attributes.folds import FoldNetworks, draw_halves
 from logit_correction.errors import check_range
 from logit_correction.seeds import StepRandomness, make_generator
@@ -25,6 +25,7 @@ class XRM(AttributeEstimator):
     """
 
     num_stages = 1
+    schedule = "none"
     target: Tensor
 
     def __init__(self, epochs: int = 10) -> None:
@@ -69,9 +70,6 @@ class XRM(AttributeEstimator):
 
     def collect_outputs(self, batch: Batch) -> Tensor:
         return self.twins.predict_out_of_fold(batch, self.info.num_labels)
-
-    def parameter_groups(self) -> list[ParameterGroup]:
-        return self.twins.parameter_groups("twin", schedule="none")
 
     def predict(self, inputs: Inputs) -> Tensor:
         return self.twins.compute_log_probabilities(inputs).logsumexp(dim=0)

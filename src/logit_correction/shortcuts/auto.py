@@ -186,9 +186,6 @@ class Auto(AttributeEstimator):
     def collect_outputs(self, batch: Batch) -> Tensor:
         return self.networks.predict_out_of_fold(batch, self.info.num_labels)
 
-    def parameter_groups(self) -> list[dict[str, object]]:
-        return self.networks.parameter_groups("ordinary_network")
-
     def predict(self, inputs: Inputs) -> Tensor:
         return self.networks.compute_log_probabilities(inputs).mean(dim=0)
 
