@@ -176,11 +176,11 @@ def run_files() -> set[str]:
 def build_arguments(cls: type, options: Mapping[str, Any]) -> dict[str, Any]:
     """Options as arguments of a constructor: components given as ``{"name": ..., ...}`` are built."""
     arguments = dict(options)
-    for argument, kind in get_inner_components(cls).items():
-        if isinstance(arguments.get(argument), Mapping):
-            inner = dict(arguments[argument])
+    for kind in get_inner_components(cls):
+        if isinstance(arguments.get(kind), Mapping):
+            inner = dict(arguments[kind])
             component_class = import_component(kind, inner.pop("name"), get_component_kinds()[kind][1])
-            arguments[argument] = component_class(**build_arguments(component_class, inner))
+            arguments[kind] = component_class(**build_arguments(component_class, inner))
     return arguments
 
 

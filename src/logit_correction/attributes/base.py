@@ -8,11 +8,10 @@ compares the estimators; ``examples/extensions/early.py`` is a complete one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -90,7 +89,7 @@ class AttributeEstimator(nn.Module, ABC):
     also sets ``num_stages`` and ``epochs``, and overrides ``build_networks``, ``step`` and ``predict``.
 
     Attributes:
-        components: Constructor argument that is a component with options of its own -> key of ``runs.options.kinds``.
+        components: Constructor arguments that have options of their own, each named by the kind of component.
         needs_attributes: Whether it reads the attribute labels of the training rows.
         num_stages: Number of stages of the training loop before the method's own.
         epochs: Length of each of these stages; None for the epochs that the user asked for.
@@ -104,7 +103,7 @@ class AttributeEstimator(nn.Module, ABC):
         row_posterior: (N, K), P(a | x) by networks that were not trained on the row; None without them.
     """
 
-    components: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    components: Sequence[str] = ()
     needs_attributes: bool = False
     num_stages: int = 0
     epochs: int | None = None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from types import MappingProxyType
 
 import torch
 from torch import Tensor
@@ -52,7 +51,7 @@ class Clusters(AttributeEstimator):
     which does not change the loss.
     """
 
-    components = MappingProxyType({"attributes": "attributes"})
+    components = ("attributes",)
     num_stages = 1
     correlation_option = "known"
     table: Tensor

@@ -7,8 +7,7 @@ loop can train it. ``examples/extensions/focal_loss.py`` is a complete method of
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -44,8 +43,8 @@ class Algorithm(nn.Module):
     options and passes it to ``use_attributes``: the estimator's stages then come before the method's own stage.
 
     Attributes:
-        components: Constructor argument -> kind of component (attributes, mixing or prior), for arguments that have
-            options of their own.
+        components: Constructor arguments that have options of their own, each named by the kind of component:
+            attributes, mixing or prior.
         needs_attributes: Whether the method reads attribute labels of training rows; otherwise it gets none.
         needs_valid_attributes: Whether it learns from attribute labels of validation rows.
 
@@ -59,7 +58,7 @@ class Algorithm(nn.Module):
         built_networks: All networks that ``build`` has built.
     """
 
-    components: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    components: Sequence[str] = ()
     needs_attributes: bool = False
     needs_valid_attributes: bool = False
 

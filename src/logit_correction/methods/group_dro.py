@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
 import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
@@ -34,7 +32,7 @@ class GroupDRO(Algorithm):
     attribute belong to no group; their mean cross-entropy is added with their share of the batch.
     """
 
-    components = MappingProxyType({"attributes": "attributes"})
+    components = ("attributes",)
 
     attributes: AttributeEstimator
     q: Tensor

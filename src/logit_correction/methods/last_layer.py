@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import replace
-from types import MappingProxyType
 
 import torch
 from torch import Tensor, nn
@@ -49,7 +48,7 @@ class LastLayer(Algorithm):
     EPOCHS = 10  # of the last stage
     LEARNING_RATE = 1e-2  # of the last stage
 
-    components = MappingProxyType({"attributes": "attributes"})
+    components = ("attributes",)
     network: Network
     features: Tensor | None
     label: Tensor

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -43,7 +42,7 @@ class LC(Algorithm):
     torch.Size([])
     """
 
-    components = MappingProxyType({"attributes": "attributes", "prior": "prior", "mixing": "mixing"})
+    components = ("attributes", "prior", "mixing")
 
     group_prior: GroupPrior
     prior_rule: PriorRule

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
@@ -46,7 +44,7 @@ class PostHoc(Algorithm):
     linear layer predicts it from the network's features; its training does not change them.
     """
 
-    components = MappingProxyType({"attributes": "attributes"})
+    components = ("attributes",)
     group_prior: GroupPrior
     attributes: AttributeEstimator
 

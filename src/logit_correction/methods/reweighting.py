@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import Literal
 
 from torch.nn.functional import cross_entropy
@@ -27,7 +26,7 @@ class Reweighting(Algorithm):
     the attributes of ``MST``.
     """
 
-    components = MappingProxyType({"attributes": "attributes", "prior": "prior"})
+    components = ("attributes", "prior")
     group_prior: GroupPrior
     prior_rule: PriorRule
     attributes: AttributeEstimator

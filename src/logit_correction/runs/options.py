@@ -14,7 +14,7 @@ import math
 import os
 import re
 from argparse import Action, ArgumentError
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from functools import cache, lru_cache
@@ -211,9 +211,9 @@ def find_component_class(kind: str, name: str) -> Callable[..., Any]:
     return import_component(term, name, names, base)
 
 
-def get_inner_components(cls: Callable[..., Any]) -> Mapping[str, str]:
-    """Return the constructor arguments of a class that are components with options of their own, with their kinds."""
-    return getattr(cls, "components", {})
+def get_inner_components(cls: Callable[..., Any]) -> Sequence[str]:
+    """Return the constructor arguments of a class that are components with options of their own: names of kinds."""
+    return getattr(cls, "components", ())
 
 
 def build_config(data: Any, **options: Any) -> RunConfig:
@@ -431,10 +431,10 @@ def resolve_part(kind: str, path: str, choice: Any, choices: dict[str, ResolvedC
     cls = find_component_class(kind, name)
     choices[path] = (kind, name, cls)
     options["name"] = name
-    for argument, inner_kind in get_inner_components(cls).items():
+    for argument in get_inner_components(cls):
         inner_default = signature(cls).parameters[argument].default
         inner_choice = options.pop(argument, inner_default)
-        inner = resolve_part(inner_kind, f"{path}.{argument}", inner_choice, choices, inner_default)
+        inner = resolve_part(argument, f"{path}.{argument}", inner_choice, choices, inner_default)
         if inner is not None:
             options[argument] = inner
     return options
