@@ -136,7 +136,7 @@ def match_names(names: Iterable[str | None], known_names: Sequence[str]) -> dict
     return matches
 
 
-def convert_to_storable(values: pd.Series[Any]) -> pd.Series[Any]:
+def convert_to_parquet_values(values: pd.Series[Any]) -> pd.Series[Any]:
     """Return a column as a Parquet file would return it: dense, and texts instead of values that no file can hold."""
     dtype = values.dtype
     if isinstance(dtype, pd.CategoricalDtype):
@@ -145,7 +145,7 @@ def convert_to_storable(values: pd.Series[Any]) -> pd.Series[Any]:
             categories = categories.dt.tz_convert("UTC")  # as Parquet returns them
         if categories.dtype.kind in "mM":  # Arrow would write times, zones and spans in another way
             categories = pd.Series(convert_to_texts(categories), dtype=object)
-        categories = convert_to_storable(categories)
+        categories = convert_to_parquet_values(categories)
         return pd.Series(categories.astype(object).reindex(values.cat.codes).to_numpy(), values.index, "category")
     if isinstance(dtype, pd.SparseDtype):
         return values.astype(dtype.subtype)

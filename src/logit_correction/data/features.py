@@ -35,7 +35,12 @@ from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.stores import ArrayStore
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_first, format_option
-from logit_correction.views.tables import FEWEST_NAMES, compute_max_names, find_commonest_names, find_missing_values
+from logit_correction.views.tables import (
+    MAX_CATEGORIES_OF_MANY_ROWS,
+    compute_max_categories,
+    find_missing_values,
+    find_most_frequent_categories,
+)
 
 #: Columns that people know rows by, and characters of their values, which descriptions of rows begin with.
 MAX_IDENTIFIERS = 4
@@ -164,7 +169,7 @@ class ColumnReader(Reader):
         """
         different = len(pd.unique(values))
         if kind.name == NAMES:
-            if different <= FEWEST_NAMES or different * MIN_ROWS_PER_NAME <= len(values):
+            if different <= MAX_CATEGORIES_OF_MANY_ROWS or different * MIN_ROWS_PER_NAME <= len(values):
                 return "", ""
             if not self.takes_all_columns:
                 fault = f"column {name!r} holds {different:,} different texts in {len(values):,} rows"
@@ -174,7 +179,7 @@ class ColumnReader(Reader):
             example = kind.doubt or f"such as {values[0][:40]!r}"
             return "text", f" ({different:,} different texts, {example})"
         may_be_identifier = self.takes_all_columns and kind.name == "numbers" and name not in self.numbers
-        is_distinct = FEWEST_NAMES < len(values) == different
+        is_distinct = MAX_CATEGORIES_OF_MANY_ROWS < len(values) == different
         return "identifier" if may_be_identifier and is_distinct and bool((values % 1 == 0).all()) else "", ""
 
     def load_state(self, preparation: Mapping[str, Any]) -> None:
@@ -333,7 +338,7 @@ def _fit_column(
 ) -> Column:
     column: Column = {"name": name, "kind": kind.name}
     if kind.name == NAMES:
-        names = find_commonest_names(values[train], compute_max_names(len(values)))
+        names = find_most_frequent_categories(values[train], compute_max_categories(len(values)))
         return {**column, "categories": sorted(names)}
     present = values[train][np.isfinite(values[train])]
     mean, std = compute_mean_and_std(present) if len(present) else (0.0, 1.0)

@@ -203,7 +203,7 @@ def _resize(image: Image.Image, box: tuple[int, int], resizing: Resizing) -> Ima
     return ImageOps.fit(image, box, bilinear) if resizing == "crop" else image.resize(box, bilinear)
 
 
-def survey_image_files(paths: Sequence[Path]) -> tuple[int, dict[str, Range]]:
+def infer_side_and_ranges(paths: Sequence[Path]) -> tuple[int, dict[str, Range]]:
     """Return the median shorter side of up to 100 files, at most 224, and the range of each depth over 8 bits.
 
     Which numbers of 12 bits or of a sensor are black and white is unknown, so the smallest and the largest are taken.

@@ -24,8 +24,8 @@ from logit_correction.data.image_files import (
     Ranges,
     Resizing,
     ignore_image_warnings,
+    infer_side_and_ranges,
     read_picture,
-    survey_image_files,
 )
 from logit_correction.data.reader import FittedInputs, Reader, build_array_store, convert_to_channels_first
 from logit_correction.data.rows import RowErrors, Rows, find_files_within
@@ -222,7 +222,7 @@ class ImageReader(Reader):
 
     def fit(self, content: list[Path], train: Tensor, errors: RowErrors) -> None:
         """Choose the size of the images, and the range of pixels of more than 8 bits."""
-        side, self.ranges = survey_image_files([content[row] for row in train.tolist()])
+        side, self.ranges = infer_side_and_ranges([content[row] for row in train.tolist()])
         self.size = self.size or (side, side)
         self.depths = []
         self.allows_constant = None
@@ -263,7 +263,7 @@ class ImageReader(Reader):
             errors.add_remark(fact, consequence, len(rows), errors.row_names[rows[0]])
 
     def check_readable(self, content: list[Path], errors: RowErrors) -> None:
-        ranges = self.ranges or survey_image_files(content)[1]
+        ranges = self.ranges or infer_side_and_ranges(content)[1]
         read_image_store(content, PROBE_SIZE, errors, self.resizing, ranges, cached=False)
 
     def transform(self, rows: Rows) -> tuple[InputStore, dict[str, Any]]:

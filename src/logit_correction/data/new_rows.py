@@ -18,7 +18,7 @@ from logit_correction.data.cells import (
     check_required_columns,
     convert_attributes_to_texts,
     convert_to_label_array,
-    convert_to_storable,
+    convert_to_parquet_values,
     convert_to_texts,
     escape_cell,
     normalize_column_names,
@@ -34,7 +34,7 @@ from logit_correction.types import to_numpy
 from logit_correction.unicode_text import normalize_text
 
 #: Labels or attributes of n rows, or the column of a data frame that holds them.
-RowValues: TypeAlias = "str | Sequence[Any] | NDArray[Any] | Tensor | pd.Series"
+Annotations: TypeAlias = "str | Sequence[Any] | NDArray[Any] | Tensor | pd.Series"
 
 
 def convert_to_rows(
@@ -103,7 +103,7 @@ def convert_to_frame(table: Any) -> pd.DataFrame | None:
         return None
     frame = table.reset_index(drop=not any(table.index.names), allow_duplicates=True)
     frame = normalize_column_names(frame, "the table")
-    return frame.assign(**{str(name): convert_to_storable(frame[name]) for name in frame})
+    return frame.assign(**{str(name): convert_to_parquet_values(frame[name]) for name in frame})
 
 
 def _drop_index(values: Iterable[Any]) -> Any:
@@ -156,7 +156,7 @@ def _read_folder(folder: Path, labelled: bool) -> Rows:
     return rows
 
 
-def get_row_values(rows: Rows, values: RowValues, kind: str) -> Sequence[str | None]:
+def get_annotations(rows: Rows, values: Annotations, kind: str) -> Sequence[str | None]:
     """Return a label or an attribute of each row as text, None where it is missing.
 
     Args:
@@ -176,7 +176,7 @@ def get_row_values(rows: Rows, values: RowValues, kind: str) -> Sequence[str | N
     return convert_attributes_to_texts(array) if kind == "attribute" else convert_to_texts(array)
 
 
-def get_label_indices(rows: Rows, label: RowValues | None, label_names: Sequence[str]) -> NDArray[np.int64]:
+def get_label_indices(rows: Rows, label: Annotations | None, label_names: Sequence[str]) -> NDArray[np.int64]:
     """Return the number (n,) of the label of each row.
 
     Args:
@@ -190,7 +190,7 @@ def get_label_indices(rows: Rows, label: RowValues | None, label_names: Sequence
     row_labels = label if rows.label is None else rows.label
     if row_labels is None:
         raise InputError("new rows can be judged only by their labels: give label=, a list of names or a column")
-    labels = get_row_values(rows, row_labels, "label")
+    labels = get_annotations(rows, row_labels, "label")
     index = find_name_positions(labels, label_names)
     errors = RowErrors(rows.place, rows.names, {**rows.errors.by_row})
     for row in (index < 0).nonzero().flatten().tolist():

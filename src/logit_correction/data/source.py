@@ -69,21 +69,21 @@ class DataSource(ABC):
         return convert_to_rows(inputs, texts=texts, labelled=labelled, encoding=self.encoding)
 
     def read(
-        self, sources: Iterable[Rows], info: DataInfo, keep_bad: bool = False
+        self, rows: Iterable[Rows], info: DataInfo, keep_bad: bool = False
     ) -> Iterator[tuple[Rows, InputStore, dict[str, Any]]]:
         """Yield new rows, some at a time, with their inputs and the forms in which views look at them.
 
         Args:
-            sources: Rows of one or several files, tables or arrays.
+            rows: Those of one or several files, tables or arrays.
             info: The shape of inputs in training.
             keep_bad: Whether bad rows are yielded too, with finite inputs and named by ``Rows.errors``; otherwise they
                 raise ``InputError``.
         """
-        for rows in sources:
-            remarks = RowErrors(rows.place, rows.names)
-            reads_files = isinstance(self.reader, ImageReader) and rows.values is None
+        for group in rows:
+            remarks = RowErrors(group.place, group.names)
+            reads_files = isinstance(self.reader, ImageReader) and group.values is None
             max_rows = max(1, PROBABILITIES_AT_A_TIME // info.num_labels)
-            for part in rows.iterate_parts(min(max_rows, FILES_AT_A_TIME if reads_files else ROWS_AT_A_TIME)):
+            for part in group.iterate_parts(min(max_rows, FILES_AT_A_TIME if reads_files else ROWS_AT_A_TIME)):
                 store, forms = self.reader.transform(part)
                 if not info.tokens and tuple(store.input_shape) != tuple(info.input_shape):
                     raise InputError(f"inputs have shape {store.input_shape}, but must have {tuple(info.input_shape)}")

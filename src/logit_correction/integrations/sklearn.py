@@ -30,7 +30,7 @@ from sklearn.utils.validation import (
 from logit_correction.data.cells import convert_to_label_array, convert_to_text
 from logit_correction.data.features import ColumnReader
 from logit_correction.data.labels import check_labels_distinct, encode_labels
-from logit_correction.data.new_rows import convert_to_frame, get_label_indices, get_row_values
+from logit_correction.data.new_rows import convert_to_frame, get_annotations, get_label_indices
 from logit_correction.data.reader import NumericReader, Reader
 from logit_correction.data.rows import Rows
 from logit_correction.data.source import DataSource
@@ -311,7 +311,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         rows = self._check_rows(new_rows)
         stores = [store for _, store, _ in prepared.build_model().read([rows])]
         inputs = chain.from_iterable(iterate_batches(store, torch.device("cpu")) for store in stores)
-        label = [None] * len(rows) if new_y is None else get_row_values(rows, new_y, "label")
+        label = [None] * len(rows) if new_y is None else get_annotations(rows, new_y, "label")
         known = build_new_rows_table([pd.DataFrame({"label": label})], table)
         predicted, selection = predict_candidates(prepared, known, inputs, display)
         selection = select_from_answers(predicted, replace(selection, single=self.single))
@@ -535,7 +535,7 @@ def encode_attributes(rows: Rows, attribute: Any) -> tuple[NDArray[np.int64], li
         rows: n rows.
         attribute: (n,) names or numbers, None or -1 where unknown; None if it is unknown for every row.
     """
-    values = [None] * len(rows) if attribute is None else get_row_values(rows, attribute, "attribute")
+    values = [None] * len(rows) if attribute is None else get_annotations(rows, attribute, "attribute")
     indices, names = encode_labels(values, torch.ones(len(rows), dtype=torch.bool))
     return indices.numpy(), names
 

@@ -19,7 +19,7 @@ import torch
 from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
-from logit_correction.data.new_rows import RowValues, get_label_indices
+from logit_correction.data.new_rows import Annotations, get_label_indices
 from logit_correction.errors import InputError
 from logit_correction.finding_text import finding_to_dict
 from logit_correction.functional import count_prior
@@ -101,7 +101,7 @@ class AttributeEstimates:
             return torch.full(shape, 1 / (shape[0] * shape[1]))
         return count_prior(torch.from_numpy(self.label), torch.from_numpy(self.attribute), *shape, smoothing)
 
-    def predict_attributes(self, inputs: NewInputs, label: RowValues) -> NDArray[np.int64]:
+    def predict_attributes(self, inputs: NewInputs, label: Annotations) -> NDArray[np.int64]:
         """Estimate the attribute of further rows; nothing is learnt from them.
 
         For a stream: estimate on a sample, whose prior stands for all rows, then go through the rest part by part.
@@ -130,7 +130,7 @@ class AttributeEstimates:
             parts.append(np.full(len(rows), UNKNOWN_ATTRIBUTE) if estimates is None else estimates.attribute)
         return np.concatenate(parts)
 
-    def of(self, inputs: NewInputs, label: RowValues) -> NDArray[np.int64]:
+    def of(self, inputs: NewInputs, label: Annotations) -> NDArray[np.int64]:
         """The former name of ``predict_attributes``."""
         warnings.warn("AttributeEstimates.of is now predict_attributes", DeprecationWarning, stacklevel=2)
         return self.predict_attributes(inputs, label)

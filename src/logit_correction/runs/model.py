@@ -20,7 +20,7 @@ from torch import Tensor
 
 from logit_correction.data.cells import convert_to_texts
 from logit_correction.data.labels import combine_attributes, find_name_positions
-from logit_correction.data.new_rows import RowValues, get_label_indices, get_row_values
+from logit_correction.data.new_rows import Annotations, get_annotations, get_label_indices
 from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.source import DataSource
 from logit_correction.data.stores import InputStore, build_view_inputs
@@ -183,7 +183,11 @@ class FittedModel:
         return predict_row_attributes(self.algorithm, label, build_view_inputs(self.encode(inputs), forms))
 
     def evaluate(
-        self, rows: Rows, label: RowValues | None = None, attribute: RowValues | None = None, metrics: MetricSpec = ()
+        self,
+        rows: Rows,
+        label: Annotations | None = None,
+        attribute: Annotations | None = None,
+        metrics: MetricSpec = (),
     ) -> GroupReport:
         """Evaluate the model on unseen labelled rows.
 
@@ -209,7 +213,7 @@ class FittedModel:
         attributes: dict[str, Any] = {}
         correlation = None
         if attribute is not None:
-            values = get_row_values(rows, attribute, "attribute")
+            values = get_annotations(rows, attribute, "attribute")
             names = sorted({value for value in values if value})
             if set(names) <= set(self.attribute_names):
                 names = list(self.attribute_names)

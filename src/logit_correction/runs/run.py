@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from logit_correction.data.column_kinds import list_column_inputs
 from logit_correction.data.loading import BatchLoader
-from logit_correction.data.new_rows import RowValues
+from logit_correction.data.new_rows import Annotations
 from logit_correction.data.source import DataSource
 from logit_correction.data.splits import SPLITS
 from logit_correction.data.texts import TextReader
@@ -209,8 +209,8 @@ class Run(os.PathLike[str]):
     def evaluate(
         self,
         data: str | Path | NewInputs = "test",
-        label: RowValues | None = None,
-        attribute: RowValues | None = None,
+        label: Annotations | None = None,
+        attribute: Annotations | None = None,
         metrics: MetricSpec = (),
     ) -> dict[str, Any]:
         """Evaluate the run on a split of its data, or on new labelled rows.

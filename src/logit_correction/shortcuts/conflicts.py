@@ -25,7 +25,7 @@ from logit_correction.shortcuts.search import Search
 from logit_correction.shortcuts.summaries import Contrast, ContrastImage, ContrastRow
 from logit_correction.training.fit import Trainer
 from logit_correction.view_names import RICH, ViewName
-from logit_correction.views.tables import find_commonest_names, find_missing_values, is_numeric
+from logit_correction.views.tables import find_missing_values, find_most_frequent_categories, is_numeric
 from logit_correction.views.texts import Words
 
 #: Labels that are shown: those of most bias-conflicting rows.
@@ -312,7 +312,7 @@ def _list_questions(column: str, values: NDArray[Any], format_values: ValueForma
         return [*questions, Question(column, np.where(is_missing, typical, numbers))]
     return questions + [
         Question(column, (values == name).astype(np.float64), (f"≠ {name}", f"= {name}"))
-        for name in find_commonest_names(present, MAX_NAMES)
+        for name in find_most_frequent_categories(present, MAX_NAMES)
     ]
 
 

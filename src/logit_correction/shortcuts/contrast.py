@@ -24,12 +24,12 @@ from logit_correction.view_names import ViewName
 from logit_correction.views.base import View, available_views, find_views
 from logit_correction.views.tables import (
     Pairs,
-    assign_parts,
+    assign_bins,
     compare_column_values,
     compute_edges_by_label,
     describe_bins,
-    find_commonest_names,
     find_missing_values,
+    find_most_frequent_categories,
     is_numeric,
 )
 from logit_correction.views.texts import EDGE_MARK, Form, TermView
@@ -185,10 +185,10 @@ def assign_column_parts(
             cuts = compute_edges_by_label(values, label, min(max_values, MAX_BINS))
         names = describe_bins(values, cuts, format_values)
     else:
-        cuts = find_commonest_names(values[values != ""], max_values)
+        cuts = find_most_frequent_categories(values[values != ""], max_values)
         names = [*cuts, "(others)"]
     order = [prefix + name for name in (*names, MISSING)]
-    return ColumnParts(np.asarray(order, dtype=object)[assign_parts(values, cuts)], order)
+    return ColumnParts(np.asarray(order, dtype=object)[assign_bins(values, cuts)], order)
 
 
 def _format_shortest(values: NDArray[Any]) -> list[str]:

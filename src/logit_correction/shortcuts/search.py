@@ -50,7 +50,7 @@ from logit_correction.shortcuts.held_out import HeldOutPredictions
 from logit_correction.types import Correlation, TrainingRows, ViewInputs
 from logit_correction.view_names import EVERYTHING, RICH, ViewName
 from logit_correction.views.base import View, compute_features
-from logit_correction.views.tables import INCOMPARABLE, Pairs, assign_parts, compare_column_values, compute_cuts
+from logit_correction.views.tables import INCOMPARABLE, Pairs, assign_bins, compare_column_values, compute_bins
 from logit_correction.views.texts import EDGE_MARK, WORD_PATTERN, TermView
 
 #: Share of the label's entropy that a probe must remove for its view to be a candidate, where any probe does.
@@ -161,15 +161,16 @@ class Search:
     def _select_pair(self, pairs: Sequence[Pairs]) -> list[View]:
         """Return the pair of columns with most information beyond that of each column, if it has enough."""
         columns = self._inputs[-1].columns
-        num_parts = Pairs.parts + 2
-        parts = {
-            name: assign_parts(values, compute_cuts(values, Pairs.parts), num_parts) for name, values in columns.items()
+        num_bins = Pairs.column_bins + 2
+        bins = {
+            name: assign_bins(values, compute_bins(values, Pairs.column_bins), num_bins)
+            for name, values in columns.items()
         }
-        information = {name: max(0.0, self._compute_cell_information(cell)) for name, cell in parts.items()}
+        information = {name: max(0.0, self._compute_cell_information(cell)) for name, cell in bins.items()}
         gains = []
         for first, second in (pair.columns for pair in pairs):
             relation = compare_column_values(columns[first], columns[second])
-            cell = (parts[first] * num_parts + parts[second]) * (INCOMPARABLE + 1) + relation
+            cell = (bins[first] * num_bins + bins[second]) * (INCOMPARABLE + 1) + relation
             gains.append(self._compute_cell_information(cell) - information[first] - information[second])
         best = int(np.argmax(gains))
         return [pairs[best]] if gains[best] > MIN_USEFUL_INFORMATION else []

@@ -22,11 +22,11 @@ from logit_correction.types import ViewInputs
 from logit_correction.view_names import ViewName
 from logit_correction.views.base import View
 
-#: Limit on the names of a column that have a feature of their own.
-MAX_NAMES = 1000
+#: Limit on the categories of a column that have a feature of their own.
+MAX_CATEGORIES = 1000
 
 #: This limit in tables of many rows, which the next one lowers.
-FEWEST_NAMES = 100
+MAX_CATEGORIES_OF_MANY_ROWS = 100
 
 #: Limit on the numbers of all rows that the names of one column become: half a GiB in single precision.
 MAX_NUMBERS = 2**27
@@ -48,23 +48,23 @@ def find_missing_values(values: NDArray[Any]) -> NDArray[np.bool_]:
     return ~np.isfinite(values.astype(np.float64)) if is_numeric(values) else np.asarray(values == "", dtype=bool)
 
 
-def compute_max_names(num_rows: int) -> int:
-    """Return how many names of a column get a feature of their own, the commonest ones; the others share one."""
-    return min(MAX_NAMES, max(FEWEST_NAMES, MAX_NUMBERS // max(num_rows, 1)))
+def compute_max_categories(num_rows: int) -> int:
+    """Return how many categories of a column get a feature of their own, the commonest ones; the others share one."""
+    return min(MAX_CATEGORIES, max(MAX_CATEGORIES_OF_MANY_ROWS, MAX_NUMBERS // max(num_rows, 1)))
 
 
-def find_commonest_names(names: NDArray[Any], max_names: int) -> list[str]:
-    """Return the commonest names of a column.
+def find_most_frequent_categories(values: NDArray[Any], max_categories: int) -> list[str]:
+    """Return the most frequent categories of a column.
 
     Args:
-        names: (N,) names.
-        max_names: How many are returned at most.
+        values: (N,) categories.
+        max_categories: How many are returned at most.
 
     Returns:
         The commonest first, equally common ones in alphabetical order.
     """
-    counts = Counter(names.tolist())
-    return sorted(counts, key=lambda name: (-counts[name], name))[:max_names]
+    counts = Counter(values.tolist())
+    return sorted(counts, key=lambda name: (-counts[name], name))[:max_categories]
 
 
 def compute_quantile_edges(numbers: NDArray[Any], num_bins: int) -> list[float]:
@@ -106,39 +106,39 @@ def compute_edges_by_label(numbers: NDArray[Any], label: NDArray[Any], num_bins:
     return [float(distinct[int(rank) + 1]) for rank in sorted(nodes.threshold[nodes.feature >= 0])]
 
 
-def compute_cuts(values: NDArray[Any], num_parts: int) -> list[Any]:
-    """Return how ``assign_parts`` cuts a column.
+def compute_bins(values: NDArray[Any], num_bins: int) -> list[Any]:
+    """Return how ``assign_bins`` cuts a column.
 
     Args:
         values: (N,) numbers or names.
-        num_parts: Limit on the parts, except those of other names and of missing values.
+        num_bins: Limit on the bins, except those of other names and of missing values.
 
     Returns:
         Edges between numbers, or the commonest names.
     """
     if is_numeric(values):
-        return compute_quantile_edges(values, num_parts)
-    return find_commonest_names(values[values != ""], num_parts)
+        return compute_quantile_edges(values, num_bins)
+    return find_most_frequent_categories(values[values != ""], num_bins)
 
 
-def assign_parts(values: NDArray[Any], cuts: Sequence[Any], num_parts: int = 0) -> NDArray[np.int64]:
-    """Return the part of a column in which each value lies.
+def assign_bins(values: NDArray[Any], cuts: Sequence[Any], num_bins: int = 0) -> NDArray[np.int64]:
+    """Return the bin of a column in which each value lies.
 
     Args:
         values: (N,) numbers or names.
-        cuts: Edges or names, of ``compute_cuts``. A number at an edge lies above it.
-        num_parts: Number of parts; by default two more than cuts.
+        cuts: Edges or names, of ``compute_bins``. A number at an edge lies above it.
+        num_bins: Number of bins; by default two more than cuts.
 
     Returns:
-        (N,) numbers of parts. The last part is that of missing values, the last but one that of names outside the cuts.
+        (N,) numbers of bins. The last bin is that of missing values, the last but one that of names outside the cuts.
     """
-    num_parts = num_parts or len(cuts) + 2
+    num_bins = num_bins or len(cuts) + 2
     if is_numeric(values):
-        part = np.searchsorted(np.asarray(cuts, dtype=np.float64), values.astype(np.float64), side="right")
+        bin_index = np.searchsorted(np.asarray(cuts, dtype=np.float64), values.astype(np.float64), side="right")
     else:
-        part = pd.Index(cuts, dtype=object).get_indexer(pd.Index(values, dtype=object))
-        part = np.where(part < 0, num_parts - 2, part)
-    return np.where(find_missing_values(values), num_parts - 1, part).astype(np.int64)
+        bin_index = pd.Index(cuts, dtype=object).get_indexer(pd.Index(values, dtype=object))
+        bin_index = np.where(bin_index < 0, num_bins - 2, bin_index)
+    return np.where(find_missing_values(values), num_bins - 1, bin_index).astype(np.int64)
 
 
 def describe_bins(
@@ -210,9 +210,9 @@ def find_viewed_columns(views: Iterable[str], columns: Iterable[str]) -> list[st
     ]
 
 
-def _encode_one_hot(part: NDArray[np.int64], num_parts: int) -> NDArray[np.bool_]:
-    """Return (N, num_parts) with True at each row's part, and all False if it is another one."""
-    return part[:, None] == np.arange(num_parts)
+def _encode_one_hot(bin_index: NDArray[np.int64], num_bins: int) -> NDArray[np.bool_]:
+    """Return (N, num_bins) with True at each row's bin, and all False if it is another one."""
+    return bin_index[:, None] == np.arange(num_bins)
 
 
 def _concatenate_features(parts: Sequence[NDArray[Any]]) -> Tensor:
@@ -267,7 +267,7 @@ class OneColumn(View):
     def fit(self, inputs: ViewInputs) -> None:
         values = inputs.columns[self.column]
         if not is_numeric(values):
-            self._names = compute_cuts(values, compute_max_names(inputs.num_rows))
+            self._names = compute_bins(values, compute_max_categories(inputs.num_rows))
             return
         present = values[~find_missing_values(values)].astype(np.float64)
         if not len(present):
@@ -295,12 +295,12 @@ class OneColumn(View):
         if is_numeric(values):
             features = [*self._compute_value_and_rank(values, is_missing)]
             if self._edges:
-                features.append(_encode_one_hot(assign_parts(values, self._edges), len(self._edges) + 1))
+                features.append(_encode_one_hot(assign_bins(values, self._edges), len(self._edges) + 1))
             features.append(values.astype(np.float64)[:, None] == np.asarray(self._common))
         else:
-            part = assign_parts(values, self._names)
+            bin_index = assign_bins(values, self._names)
             num_names = len(self._names)
-            features = [is_missing, (part == num_names)[:, None], _encode_one_hot(part, num_names)]
+            features = [is_missing, (bin_index == num_names)[:, None], _encode_one_hot(bin_index, num_names)]
         return _concatenate_features(features)
 
     def _compute_value_and_rank(self, values: NDArray[Any], is_missing: NDArray[np.bool_]) -> list[NDArray[Any]]:
@@ -318,14 +318,14 @@ class OneColumn(View):
 class Pairs(View):
     """Two columns of a table together: the cell of a grid that a row lies in, and which of them is greater.
 
-    Numbers are cut into parts of equally many training rows, names into the commonest and all others. The difference of
+    Numbers are cut into bins of equally many training rows, names into the commonest and all others. The difference of
     two numbers is cut into finer ones.
     """
 
     breadth = 0
     max_columns = 40  # in tables with more columns pairs are left out
     needs = f"a table of 2 to {max_columns} features"
-    parts = 8  # that each column is cut into, except for other names and missing values
+    column_bins = 8  # that each column is cut into, except for other names and missing values
 
     def __init__(self, first: str, second: str) -> None:
         self.columns = [first, second]
@@ -352,7 +352,7 @@ class Pairs(View):
         return all(column in inputs.columns for column in self.columns)
 
     def fit(self, inputs: ViewInputs) -> None:
-        self._cuts = [compute_cuts(inputs.columns[column], self.parts) for column in self.columns]
+        self._cuts = [compute_bins(inputs.columns[column], self.column_bins) for column in self.columns]
         self._edges = compute_quantile_edges(self._compute_difference(inputs), MAX_BINS)
 
     def _compute_difference(self, inputs: ViewInputs) -> NDArray[np.float64]:
@@ -365,15 +365,15 @@ class Pairs(View):
     def features(self, inputs: ViewInputs) -> Tensor:
         """Return a flag for each cell, for less, equal and greater, and for each bin of the difference, (N, 119)."""
         values = [inputs.columns[column] for column in self.columns]
-        side = self.parts + 2
-        first, second = (assign_parts(column, cuts, side) for column, cuts in zip(values, self._cuts, strict=True))
+        side = self.column_bins + 2
+        first, second = (assign_bins(column, cuts, side) for column, cuts in zip(values, self._cuts, strict=True))
         features = [
             _encode_one_hot(first * side + second, side**2),
             _encode_one_hot(compare_column_values(*values), INCOMPARABLE),
         ]
         difference = self._compute_difference(inputs)
         if self._edges and len(difference):
-            features.append(_encode_one_hot(assign_parts(difference, self._edges), len(self._edges) + 1))
+            features.append(_encode_one_hot(assign_bins(difference, self._edges), len(self._edges) + 1))
         return _concatenate_features(features)
 
 
