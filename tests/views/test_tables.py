@@ -89,7 +89,7 @@ def test_names_become_indicators_of_the_most_frequent_values(monkeypatch: pytest
     # Missing, another, then the commonest: sea, naïve ☃, town.
     assert features.tolist() == [[0, 0, 0, 0, 1], [0, 0, 1, 0, 0], [1, 0, 0, 0, 0], [0, 1, 0, 0, 0]]
     assert compute_column_features(["", ""]).tolist() == [[1, 0], [1, 0]]
-    monkeypatch.setattr("logit_correction.views.tables.MAX_NAMES", 50)
+    monkeypatch.setattr("logit_correction.views.tables.MAX_CATEGORIES", 50)
     names = [f"n{i:02}" for i in range(60) for _ in range(2 + (i >= 55))]
     features = compute_column_features(names)  # the commonest have a flag, the others share one
     names_with_indicator = {names[i] for i in range(len(names)) if not features[i, 1]}

@@ -14,10 +14,11 @@ import gzip
 import re
 import warnings
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from io import StringIO
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -79,12 +80,10 @@ def read_frame(file: Path, encoding: str | None = None, remedy: str = SAVE_AS_UT
     if not file.is_file() or file.suffix.lower() in OTHER_TABLES:
         fault = "is not a CSV or Parquet file" if file.exists() else "does not exist"
         raise InputError(f"{file} {fault}: give a CSV or Parquet file (from Excel save as CSV UTF-8)")
-    encoding = _read_byte_order_mark(file) or encoding or "utf-8"
     try:
         frame = _read_parquet(file) if file.suffix.lower() in PARQUET else _read_csv(file, encoding)
     except Exception as error:  # pandas and pyarrow raise many kinds on a damaged file
-        reason = _describe_parse_error(file, encoding, error)
-        raise InputError(f"{file} cannot be read as a table ({reason}): {remedy}") from error
+        raise InputError(f"{file} cannot be read as a table ({format_reason(error)}): {remedy}") from error
     if not len(frame):
         raise InputError(f"{file} has no rows: give a table with some")
     return normalize_column_names(frame, str(file))
@@ -105,20 +104,23 @@ def _read_parquet(file: Path) -> pd.DataFrame:
     return frame.astype({name: "category" for name in categories if name in frame})
 
 
-def _read_csv(file: Path, encoding: str) -> pd.DataFrame:
-    separator = _detect_separator(file, encoding)
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", pd.errors.ParserWarning)  # of rows that are too long
-        frame = pd.read_csv(
-            file,
-            sep=separator,
-            encoding=encoding,
-            dtype=str,
-            na_filter=False,
-            index_col=False,
-            header=None,  # pandas would call the second column x another name
-            skip_blank_lines=False,  # so that lines are numbered
-        )
+def _read_csv(file: Path, encoding: str | None) -> pd.DataFrame:
+    text = _read_csv_text(file, encoding)
+    separator = _detect_separator(text)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)  # of rows that are too long
+            frame = pd.read_csv(
+                StringIO(text),
+                sep=separator,
+                dtype=str,
+                na_filter=False,
+                index_col=False,
+                header=None,  # pandas would call the second column x another name
+                skip_blank_lines=False,  # so that lines are numbered
+            )
+    except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
+        raise ValueError(_describe_parse_error(text, separator, error)) from error
     names = [name.strip() or f"Unnamed: {place}" for place, name in enumerate(frame.iloc[0])]
     frame.index += 1
     frame.index.name = "line"
@@ -131,50 +133,43 @@ def _read_csv(file: Path, encoding: str) -> pd.DataFrame:
     return frame
 
 
-def _open_csv(file: Path, mode: str = "rt", **options: Any) -> IO[Any]:
-    open_file: Callable[..., IO[Any]] = gzip.open if file.suffix.lower() == ".gz" else open
-    return open_file(file, mode, **options)
-
-
-def _read_byte_order_mark(file: Path) -> str:
-    """Return the encoding that a CSV declares by its first bytes, empty for one that declares none."""
-    with suppress(OSError, EOFError, zlib.error), _open_csv(file, "rb") as stream:
-        start = stream.read(4)
-        return next((name for mark, name in BYTE_ORDER_MARKS.items() if start.startswith(mark)), "")
-    return ""
+def _read_csv_text(file: Path, encoding: str | None) -> str:
+    """Return the text of a CSV in the encoding that its byte order mark declares, or else in the given one."""
+    open_file: Any = gzip.open if file.suffix.lower() == ".gz" else open
+    with open_file(file, "rb") as stream:
+        content: bytes = stream.read()
+    declared = [name for mark, name in BYTE_ORDER_MARKS.items() if content.startswith(mark)]
+    return content.decode(declared[0] if declared else encoding or "utf-8")
 
 
 def is_utf8_csv(file: Path) -> bool:
     """Return whether a CSV is in UTF-8, as hardly any text in another encoding is."""
-    with suppress(ValueError, OSError, EOFError, zlib.error), _open_csv(file, encoding="utf-8") as lines:
-        return not any("\0" in line for line in lines)
+    with suppress(ValueError, OSError, EOFError, zlib.error):
+        return "\0" not in _read_csv_text(file, "utf-8")
     return False
 
 
-def _detect_separator(file: Path, encoding: str) -> str:
-    with _open_csv(file, encoding=encoding, errors="replace") as lines:
-        # Names between quotes may hold separators and line ends.
-        unquoted = re.sub(r'(?<![^\t;,|\n])"(?:[^"]|"")*"', "", lines.read(HEAD_CHARACTERS))
+def _detect_separator(text: str) -> str:
+    head = StringIO(text[:HEAD_CHARACTERS], newline=None).read()
+    # Names between quotes may hold separators and line ends.
+    unquoted = re.sub(r'(?<![^\t;,|\n])"(?:[^"]|"")*"', "", head)
     return max(SEPARATORS, key=unquoted.lstrip("\n").partition("\n")[0].count)
 
 
-def _describe_parse_error(file: Path, encoding: str, error: Exception) -> str:
-    """Return why a file cannot be parsed, with the line as an editor numbers it: texts in quotes may hold line ends."""
-    if not isinstance(error, pd.errors.ParserError | pd.errors.ParserWarning):
-        return format_reason(error)
+def _describe_parse_error(text: str, separator: str, error: Exception) -> str:
+    """Return why a CSV cannot be parsed, with the line as an editor numbers it: texts in quotes may hold line ends."""
+    reader = csv.reader(StringIO(text, newline=None), delimiter=separator)
     starts = [1]  # of the records, as lines
-    # A cell that takes in too much makes an error.
-    with _open_csv(file, encoding=encoding, errors="replace") as lines, suppress(csv.Error):
-        reader = csv.reader(lines, delimiter=_detect_separator(file, encoding))
-        num_columns = len(next(reader))
-        starts.append(reader.line_num + 1)
+    num_columns = 0
+    with suppress(csv.Error):  # of a cell that takes in too much
         for cells in reader:
+            num_columns = num_columns or len(cells)
             if len(cells) > num_columns:
                 return f"line {starts[-1]} has {len(cells)} cells, and others {num_columns}"
             starts.append(reader.line_num + 1)
-    if "EOF inside string" not in str(error):
-        return format_reason(error)
-    return f"the quote that opens in line {max(line for line in starts if line <= reader.line_num)} is not closed"
+    if "EOF inside string" in str(error):
+        return f"the quote that opens in line {max(line for line in starts if line <= reader.line_num)} is not closed"
+    return format_reason(error).rpartition("C error: ")[2]
 
 
 def find_swallowed_lines(frame: pd.DataFrame, separator: str) -> dict[int, str]:
