@@ -26,6 +26,9 @@ MOST = 0.9
 YEAR_LAST = re.compile(r"^(\d\d?)([./-])(\d\d?)\2(\d{4})(?!\d)")
 YEAR_FIRST = re.compile(r"^(\d{4})([./-])(\d\d?)\2(\d\d?)(?!\d)")
 
+#: The start of a text that may be a date.
+DATE_START = re.compile(r"\d{1,4}[./-]\d")
+
 #: What stands first in dates whose year stands last -> these dates with the year first.
 ISO_FORMS = {"day": r"\4-\3-\1", "month": r"\4-\1-\3"}
 
@@ -109,13 +112,16 @@ def parse_days(values: pd.Series[Any], order: DateOrder = "") -> NDArray[np.floa
     [1.5, nan, 1.0]
     """
     if values.dtype.kind != "M":
-        texts = values.astype(object).where(values.notna(), "").map(str).str.split().str.join(" ")
+        values = values.reset_index(drop=True)
+        texts = values.astype(object).where(values.notna(), "").map(str).str.strip()
+        texts = texts[texts.str.match(DATE_START)].str.split().str.join(" ")
         texts = texts.str.replace(YEAR_FIRST, r"\1-\3-\4", regex=True)
         if order in ISO_FORMS:
             texts = texts.str.replace(YEAR_LAST, ISO_FORMS[order], regex=True)
         texts = texts.str.replace(HALF_DAY_TIME, _convert_to_24_hours, regex=True)
-        texts = texts.where(texts.str.match(r"\d{4}-\d"))  # pandas would take "now" for a date as well
-        values = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
+        texts = texts[texts.str.match(r"\d{4}-(?:\d\d|\d-)")]  # pandas would take "2024" for a date as well
+        dates = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
+        values = dates.reindex(values.index)
     if values.dt.tz is not None:
         values = values.dt.tz_convert("UTC").dt.tz_localize(None)
     seconds = values.to_numpy(dtype="datetime64[s]") - np.datetime64(0, "s")

@@ -7,8 +7,9 @@ and hidden folders would be labels, so they are left out and named.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from logit_correction.data.image_files import IMAGE_SUFFIXES
 from logit_correction.data.rows import Rows
@@ -50,47 +51,55 @@ def is_image_name(path: Path | str) -> bool:
     return Path(path).suffix.lower() in IMAGE_SUFFIXES
 
 
-def list_visible_folders(folder: Path) -> list[Path]:
-    """Return the folders in a folder, in order, without hidden ones."""
-    return sorted(path for path in folder.iterdir() if not is_hidden_name(path.name) and path.is_dir())
+class Listing(NamedTuple):
+    """What lies in a folder, in order.
+
+    Attributes:
+        folders: Visible folders, and links to such.
+        files: Visible files, and links that lead nowhere.
+        hidden: Hidden folders that hold something, and hidden files that are images by name.
+    """
+
+    folders: list[Path]
+    files: list[Path]
+    hidden: list[Path]
+
+
+def list_folder(folder: Path) -> Listing:
+    """Return what lies in a folder; ``InputError`` if it cannot be looked into."""
+    listing = Listing([], [], [])
+    try:
+        with os.scandir(folder) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                path = folder / entry.name
+                is_folder = entry.is_dir()
+                if not is_hidden_name(entry.name):
+                    (listing.folders if is_folder else listing.files).append(path)
+                elif (os.access(path, os.R_OK) and os.listdir(path)) if is_folder else is_image_name(path):
+                    listing.hidden.append(path)
+    except OSError as error:
+        fault = f"cannot be looked into ({error.strerror}): permit it, or remove it"
+        raise InputError(f"{error.filename} {fault}") from error
+    return listing
 
 
 def list_own_images(folder: Path) -> list[Path]:
     """Return the images in a folder itself, in order, without hidden ones."""
-    visible = [path for path in sorted(folder.iterdir()) if not is_hidden_name(path.name)]
-    return [path for path in visible if is_image_name(path) and path.is_file()]
+    return [path for path in list_folder(folder).files if is_image_name(path) and path.is_file()]
 
 
-def walk_folder(folder: Path) -> tuple[list[Path], list[Path]]:
-    """Return the files in a folder and in those below it, in order, links to folders among them; and hidden paths.
-
-    Hidden are folders that hold something, and files that are images by name.
-    """
-
-    def refuse(error: OSError) -> None:
-        raise InputError(f"{error.filename} cannot be looked into ({error.strerror}): permit it, or remove it")
-
-    paths: list[Path] = []
-    hidden: list[Path] = []
-    for parent, folders, files in os.walk(folder, onerror=refuse):
-        hidden += find_hidden_paths(Path(parent), folders, files)
-        folders[:] = [name for name in folders if not is_hidden_name(name)]
-        links = [name for name in folders if os.path.islink(os.path.join(parent, name))]
-        paths += [Path(parent, name) for name in (*files, *links) if not is_hidden_name(name)]
-    return sorted(paths), hidden
-
-
-def find_hidden_paths(parent: Path, folders: Iterable[str], files: Iterable[str]) -> list[Path]:
-    """Return the hidden folders that hold something, and the hidden files that are images by name.
-
-    Args:
-        parent: The folder that they lie in.
-        folders: Names of folders in it.
-        files: Names of files in it.
-    """
-    hidden = [parent / name for name in folders if is_hidden_name(name)]
-    holding = [folder for folder in hidden if os.access(folder, os.R_OK) and os.listdir(folder)]
-    return holding + [parent / name for name in files if is_hidden_name(name) and is_image_name(name)]
+def walk_folder(folder: Path) -> Listing:
+    """Return what lies in a folder and in those below it; links to folders are not followed, but files."""
+    listing = list_folder(folder)
+    for inner in listing.folders:
+        if inner.is_symlink():
+            listing.files.append(inner)
+        else:
+            below = walk_folder(inner)
+            listing.files.extend(below.files)
+            listing.hidden.extend(below.hidden)
+    listing.files.sort()
+    return listing
 
 
 def find_label_folders(root: Path) -> dict[Path, str | None]:
@@ -101,15 +110,13 @@ def find_label_folders(root: Path) -> dict[Path, str | None]:
     Raises:
         InputError: If folders of labels seem to hold those of other labels.
     """
-    folders = list_visible_folders(root)
+    folders = list_folder(root).folders
+    listings = {folder: list_folder(folder) for folder in folders}
     splits = {folder: SPLIT_ALIASES.get(folder.name.strip().lower()) for folder in folders}
-    has_images = {
-        folder: any(is_image_name(path) and not is_hidden_name(path.name) for path in folder.iterdir())
-        for folder in folders
-    }
-    inner = {folder: [] if has_images[folder] else list_visible_folders(folder) for folder in folders}
+    has_images = {folder: any(map(is_image_name, listings[folder].files)) for folder in folders}
+    inner = {folder: [] if has_images[folder] else listings[folder].folders for folder in folders}
     if all(splits.values()) and (len(folders) > 1 or any(inner.values())):
-        labels = {label: splits[folder] for folder in folders for label in list_visible_folders(folder)}
+        labels = {label: splits[folder] for folder in folders for label in listings[folder].folders}
         return labels | {folder: NEW for folder in folders if splits[folder] == NEW and has_images[folder]}
     names = [path.name for paths in inner.values() for path in paths]
     repeated = {name for name in names if names.count(name) > 1}
@@ -137,16 +144,16 @@ def find_images(root: Path, folders: Mapping[Path, str | None]) -> tuple[Rows, l
     loose = []
     folder_of_file: dict[Path, Path] = {}
     for parent in sorted({root, *(folder.parent for folder in folders if folder != root)} - {*folders}):
-        paths = sorted(parent.iterdir())
-        hidden += find_hidden_paths(parent, [path.name for path in paths if path.is_dir()], [])
+        listing = list_folder(parent)
+        hidden += listing.hidden
         loose += list_own_images(parent)
-        lost = [path for path in paths if not path.exists() and not is_hidden_name(path.name)]
+        lost = [path for path in listing.files if not path.exists()]
         folder_of_file |= dict.fromkeys(lost, parent)  # links, perhaps to a folder that was moved
     other = []
     notes = []
     suffixes = ", ".join(IMAGE_SUFFIXES)
     for folder in folders:
-        paths, hidden_below = walk_folder(folder)
+        _, paths, hidden_below = walk_folder(folder)
         hidden += hidden_below
         # A link that leads to no file is reported under any name: it may stand for a folder of images.
         images = [path for path in paths if is_image_name(path) or not path.is_file()]

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.data.cells import convert_to_texts, get_row_noun
-from logit_correction.data.image_folders import list_own_images, list_visible_folders
+from logit_correction.data.image_folders import list_folder, list_own_images
 from logit_correction.data.labels import find_name_positions
 from logit_correction.data.loading import BatchLoader, compute_evaluation_batch_size
 from logit_correction.data.rows import RowErrors, Rows
@@ -68,7 +68,7 @@ def open_new_rows(new_rows: Any, prepared_run: PreparedRun) -> list[Rows]:
     if not isinstance(new_rows, Path) or not new_rows.is_dir():
         return list(source.new_rows(new_rows))
     label_names = {str(name).casefold() for name in prepared_run.table.label_names}
-    folders = {normalize_text(folder.name).casefold() for folder in list_visible_folders(new_rows)}
+    folders = {normalize_text(folder.name).casefold() for folder in list_folder(new_rows).folders}
     # A folder whose name differs from a label in case alone is meant as one, and refused as it is in a column.
     labelled = bool(folders & label_names)
     rows = list(source.new_rows(new_rows, labelled=labelled))

@@ -174,7 +174,8 @@ def read_conflict_folders(base: Path, parts: Sequence[str], num_values: int) -> 
         InputError: A file has another name.
     """
     files = [
-        sorted(file for file in walk_folder(base / part)[0] if file.suffix.lower() in IMAGE_SUFFIXES) for part in parts
+        sorted(file for file in walk_folder(base / part).files if file.suffix.lower() in IMAGE_SUFFIXES)
+        for part in parts
     ]
     paths = [path for part in files for path in part]
     names = [path.relative_to(base).as_posix() for path in paths]
