@@ -84,6 +84,16 @@ def test_image_folder_reports_unreadable_images(root: Path) -> None:
     assert 0 not in torch.cat(list(table.split.values())).tolist()
 
 
+def test_image_folder_names_hidden_images_wherever_they_lie(root: Path) -> None:
+    save_image(root / "._cat.png")
+    save_image(root / "cat" / "deep" / "._3.png")
+    save_image(root / "@eaDir" / "thumbnail.png")
+    table = build_source(root).build()
+    assert len(table.label) == 20
+    (note,) = table.notes
+    assert note.endswith("is not read: ._cat.png; @eaDir; cat/deep/._3.png")
+
+
 def test_image_folder_refuses_links_that_leave_it(root: Path, tmp_path: Path) -> None:
     save_image(tmp_path / "elsewhere" / "x.png")
     (root / "ant").symlink_to(tmp_path / "elsewhere")
