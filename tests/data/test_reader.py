@@ -56,7 +56,7 @@ class ConvertibleSplit:
         ([Path(f"{i}.png") for i in range(40)], "files"),
     ],
 )
-def test_iterate_rows_recognizes_each_form_of_rows(data: Any, form: str) -> None:
+def test_convert_to_rows_recognizes_each_form_of_rows(data: Any, form: str) -> None:
     (rows,) = convert_to_rows(data, texts=True)
     forms = [name for name in ("frame", "texts", "values", "files") if getattr(rows, name) is not None]
     assert forms == [form] and len(rows) == 40
