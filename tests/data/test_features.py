@@ -38,7 +38,7 @@ def test_number_and_name_columns_equal_scikit_learn_fitted_on_training_rows() ->
     assert notes == []
     restored = ColumnReader()
     rows = Rows("rows", range(ROWS), frame[["c", "b", "a"]].astype(str))
-    restored.load_state({"columns": columns.fitted_columns, "given": columns.input_columns})
+    restored.load_state({"columns": [*columns.fitted_columns.values()], "given": columns.input_columns})
     store, forms = restored.transform(rows)
     torch.testing.assert_close(store.fetch(torch.arange(ROWS)), vectors)
     np.testing.assert_allclose(forms["columns"]["a"], frame["a"], rtol=1e-14)  # pandas 2 reads the last digit otherwise

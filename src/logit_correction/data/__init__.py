@@ -47,9 +47,12 @@ def resolve_source(data: Any) -> Any:
     is_dotted_path = bool(dot) and module.isidentifier() and find_spec(module) is not None
     if is_dotted_path or place.lower() in map(str.lower, SOURCES):
         return data  # its class is found, or its spelling corrected, where the source is made
-    siblings = list(path.parent.iterdir()) if path.parent.is_dir() else []
     # Next to `nofile.csv`, `wine.csv` is like it by its ending alone.
-    alike = [other.name for other in siblings if other.stem == path.stem or suggest_name(path.stem, [other.stem])]
+    alike = [
+        other.name
+        for other in path.parent.glob("*")
+        if other.stem == path.stem or suggest_name(path.stem, [other.stem])
+    ]
     hint = suggest_name(path.name, alike, lambda name: str(path.parent / name)) or suggest_name(place, SOURCES)
     laboratory = f". Published and planted data come with the laboratory: {format_laboratory_install_command()}"
     raise InputError(

@@ -221,7 +221,7 @@ def list_column_inputs(columns: Sequence[Mapping[str, Any]]) -> tuple[tuple[str,
     """Return for each input of ``ColumnEncoder`` its column, and the name that it stands for; empty for numbers.
 
     Args:
-        columns: What a training found of each column, as ``ColumnReader.fitted_columns``.
+        columns: What a training found of each column, as the values of ``ColumnReader.fitted_columns``.
     """
     inputs: list[tuple[str, str]] = []
     for column in columns:

@@ -112,7 +112,7 @@ class ColumnReader(Reader):
                     f"{format_option(f'data.{option}', name)} is not one of the features"
                     f": add it to {format_option('data.features')}"
                 )
-        self.fitted_columns: list[Column] = []
+        self.fitted_columns: dict[str, Column] = {}
         self.input_columns: list[str] = []
 
     def validate(self, rows: Rows) -> tuple[ParsedColumns, Sequence[str], list[str]]:
@@ -184,8 +184,8 @@ class ColumnReader(Reader):
 
     def load_state(self, preparation: Mapping[str, Any]) -> None:
         super().load_state(preparation)
-        self.fitted_columns = list(preparation.get("columns", []))
-        self.input_columns = list(preparation.get("given", [column["name"] for column in self.fitted_columns]))
+        self.fitted_columns = {column["name"]: column for column in preparation.get("columns", ())}
+        self.input_columns = list(preparation.get("given", self.fitted_columns))
         trained = set(self.input_columns)
         changed = trained & set(self.others) if self.takes_all_columns else trained ^ set(self.names)
         if self.fitted_columns and changed:
@@ -204,7 +204,9 @@ class ColumnReader(Reader):
         self.input_columns = list(content)
         varying = [name for name, (_, values) in content.items() if len(pd.unique(values[rows])) > 1]
         # By name: the order of columns changes nothing. ``DataTable.check`` refuses a table in which none varies.
-        self.fitted_columns = [_fit_column(name, *content[name], rows, is_good) for name in sorted(varying or content)]
+        self.fitted_columns = {
+            name: _fit_column(name, *content[name], rows, is_good) for name in sorted(varying or content)
+        }
 
     def build_inputs(self, content: ParsedColumns, errors: RowErrors) -> FittedInputs:
         """Return the inputs that columns become.
@@ -212,21 +214,21 @@ class ColumnReader(Reader):
         Views see the columns as they were written, but no attribute, even if it is a feature.
         """
         numbers = []
-        fitted_names = [column["name"] for column in self.fitted_columns]
-        view_columns = {name: content[name][1] for name in fitted_names}
+        view_columns = {name: content[name][1] for name in self.fitted_columns}
         left_out = [repr(name) for name in self.input_columns if name not in view_columns]
-        for column in self.fitted_columns:
-            values = content[column["name"]][1]
+        for name, column in self.fitted_columns.items():
+            values = content[name][1]
             if "hours" in column:  # a column named as another's hours keeps its name
-                view_columns.setdefault(f"{column['name']} hour", compute_hours(values))
+                view_columns.setdefault(f"{name} hour", compute_hours(values))
             if "categories" in column:
                 values = pd.Index(column["categories"], dtype=object).get_indexer(pd.Index(values))
             elif "gaps" not in column:  # only rows that are left out have some
                 values = np.where(np.isnan(values), column["mean"], values)
             numbers.append(torch.from_numpy(np.asarray(values, np.float64)))
-        store = ArrayStore(ColumnEncoder(self.fitted_columns)(torch.stack(numbers, 1)))
-        preparation: dict[str, Any] = {"columns": self.fitted_columns}
-        if self.input_columns != fitted_names:
+        columns = list(self.fitted_columns.values())
+        store = ArrayStore(ColumnEncoder(columns)(torch.stack(numbers, 1)))
+        preparation: dict[str, Any] = {"columns": columns}
+        if self.input_columns != [*self.fitted_columns]:
             preparation["given"] = self.input_columns
         fact = "columns left out of the features, since they are empty or the same in all training rows: "
         return FittedInputs(
@@ -245,11 +247,10 @@ class ColumnReader(Reader):
                 names = ", ".join(self.input_columns)
                 raise InputError(f"inputs must be a table with the columns {names}, or a number for each")
             frame = pd.DataFrame(rows.values, columns=self.input_columns)
-        fitted_names = [column["name"] for column in self.fitted_columns]
-        check_required_columns(frame, rows.place, fitted_names)
-        frame = self.number_format.normalize(frame, fitted_names)
+        check_required_columns(frame, rows.place, [*self.fitted_columns])
+        frame = self.number_format.normalize(frame, [*self.fitted_columns])
         columns: ParsedColumns = {}
-        for name, column in zip(fitted_names, self.fitted_columns, strict=True):
+        for name, column in self.fitted_columns.items():
             order = column.get("order", "day" if self.number_format.dayfirst else "")
             kind = ColumnKind(column["kind"], order=order)
             if kind.name == "dates" and frame[name].dtype.kind not in "iufbMm":
@@ -278,8 +279,8 @@ class ColumnReader(Reader):
 
     def remark_on_new(self, content: ParsedColumns, errors: RowErrors) -> None:
         """Note columns of numbers and dates whose values lie outside of those of training."""
-        for column in self.fitted_columns:
-            kind, values = content[column["name"]]
+        for name, column in self.fitted_columns.items():
+            kind, values = content[name]
             if kind.name != NAMES:
                 remark_on_outliers(column, values, errors, KINDS[kind.name].format)
 
