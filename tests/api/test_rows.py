@@ -129,31 +129,31 @@ def test_copies_of_training_rows_in_the_test_split_are_noted(run_command: Comman
 
 @pytest.mark.parametrize("separator", [",", ";"])
 def test_predict_lists_bad_rows_and_predicts_the_others(
-    separator: str, run_command: CommandRunner, run: RunGetter, data_folder: Path
+    separator: str, run_command: CommandRunner, get_run: RunGetter, data_folder: Path
 ) -> None:
     frame = pd.read_csv(data_folder / "later.csv", dtype=str)
     expected = pd.read_csv(
-        io.StringIO(run_command("predict", run("patients-lc"), data_folder / "later.csv").out), index_col="line"
+        io.StringIO(run_command("predict", get_run("patients-lc"), data_folder / "later.csv").out), index_col="line"
     )
     frame.loc[3, "age"] = ""
     frame.loc[9, "age"] = "old"
     frame.to_csv("new.csv", index=False, sep=separator)
-    result = run_command("predict", run("patients-lc"), "new.csv", "--out", "out.csv")
+    result = run_command("predict", get_run("patients-lc"), "new.csv", "--out", "out.csv")
     predictions = pd.read_csv("out.csv", index_col="line")
     assert result.status == 0 and predictions[predictions["label"].isna()].index.tolist() == [5, 11]
     assert "2 rows have no answer" in result.err and "line 5: column 'age' is empty" in result.err
     pd.testing.assert_frame_equal(predictions.dropna(), expected.drop([5, 11]))
-    assert load(run("patients-lc")).predict(frame.drop([3, 9])).tolist() == predictions["label"].dropna().tolist()
+    assert load(get_run("patients-lc")).predict(frame.drop([3, 9])).tolist() == predictions["label"].dropna().tolist()
     frame.loc[[3, 9]].to_csv("new.csv", index=False, sep=separator)
-    result = run_command("predict", run("patients-lc"), "new.csv", "--out", "none.csv")
+    result = run_command("predict", get_run("patients-lc"), "new.csv", "--out", "none.csv")
     assert result.status == 2 and "2 rows are bad" in result.err and not Path("none.csv").exists()
 
 
 def test_predict_reads_a_large_file_in_parts(
-    run_command: CommandRunner, run: RunGetter, data_folder: Path, monkeypatch: pytest.MonkeyPatch
+    run_command: CommandRunner, get_run: RunGetter, data_folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def predict_later_rows() -> pd.DataFrame:
-        return pd.read_csv(StringIO(run_command("predict", run("patients-lc"), data_folder / "later.csv").out))
+        return pd.read_csv(StringIO(run_command("predict", get_run("patients-lc"), data_folder / "later.csv").out))
 
     expected = predict_later_rows()
     monkeypatch.setattr("logit_correction.data.source.ROWS_AT_A_TIME", 7)
@@ -162,7 +162,7 @@ def test_predict_reads_a_large_file_in_parts(
 
 
 def test_images_with_names_that_are_not_utf8_are_predicted(
-    run_command: CommandRunner, run: RunGetter, data_folder: Path
+    run_command: CommandRunner, get_run: RunGetter, data_folder: Path
 ) -> None:
     name = os.fsdecode(b"caf\xe9.png")
     Path("photos").mkdir()
@@ -171,7 +171,7 @@ def test_images_with_names_that_are_not_utf8_are_predicted(
     except OSError:
         pytest.skip("the file system refuses these names")
     (Path("photos") / "broken.png").write_bytes(b"no image")
-    result = run_command("predict", run("photos-erm"), "photos", "--out", "out.csv")
+    result = run_command("predict", get_run("photos-erm"), "photos", "--out", "out.csv")
     predictions = pd.read_csv("out.csv")
     assert result.status == 0 and "broken.png: is not an image" in result.err
     assert predictions["path"].tolist() == ["photos/broken.png", "photos/caf\\udce9.png"]
