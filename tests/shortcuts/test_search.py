@@ -51,10 +51,10 @@ def test_pair_view_finds_equal_numbers() -> None:
     assert len(search.evidence) == 2 and views == ("pair:first & second",) and look.accuracy > 0.99
 
 
-CELLS = [(0, 0), (0, 24), (24, 0), (24, 24), (8, 8), (16, 8), (8, 16)]  # corners of cells of 8 x 8 pixels
+CELLS = [(0, 0), (0, 24), (24, 0), (24, 24), (8, 8), (16, 8), (8, 16), (16, 16), (0, 8), (8, 0)]  # corners of cells of 8 x 8 pixels
 
 
-@pytest.mark.parametrize(("num_labels", "breadth"), [(4, 0), (6, 2)])
+@pytest.mark.parametrize(("num_labels", "breadth"), [(4, 0), (6, 2), (9, 3)])
 def test_joint_evidence_of_many_places_has_a_greater_breadth(num_labels: int, breadth: int) -> None:
     generator = torch.Generator().manual_seed(0)
     label = torch.arange(60 * num_labels) % num_labels

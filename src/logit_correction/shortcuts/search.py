@@ -230,7 +230,10 @@ class Search:
         if len(views) > 2 and 2 * len(views) > len(columns) > 0:  # most columns are as good as the whole table
             return EVERYTHING
         breadth = max(view.breadth for view in views)
-        if any(view.max_narrow_members is not None and len(views) > view.max_narrow_members for view in views):
+        limits = [view.max_narrow_members for view in views if view.max_narrow_members is not None]
+        if limits and len(views) > 2 * min(limits):
+            return EVERYTHING
+        if limits and len(views) > min(limits):
             return max(breadth, RICH)
         return breadth
 

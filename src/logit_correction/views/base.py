@@ -42,7 +42,8 @@ class View(ABC):
         max_per_label: How many of its features a head may use for each label; None for all of them. For views of very
             many features, such as words, where a shortcut would take one or two.
         max_narrow_members: How many members of a family, taken together, are as narrow as one; more of them count as
-            rich statistics. None for any number. For members that together are the whole input, such as places.
+            rich statistics, and more than twice as many as everything. None for any number. For members that together
+            are the whole input, such as places.
         needs: What inputs the view needs, for messages.
 
     >>> import torch

@@ -196,7 +196,7 @@ class Places(ImageView):
     breadth = 0
     min_side = 16  # cells of smaller images hold a few points each, and together they are the image
     max_chunk_values = 1 << 19
-    max_narrow_members = 4  # the corners; nine of the sixteen cells sufficed to read handwritten digits
+    max_narrow_members = 4  # the corners; nine of the sixteen cells suffice to read handwritten digits
     grid = 4
 
     def __init__(self, row: int, column: int) -> None:
