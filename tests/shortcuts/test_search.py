@@ -51,7 +51,8 @@ def test_pair_view_finds_equal_numbers() -> None:
     assert len(search.evidence) == 2 and views == ("pair:first & second",) and look.accuracy > 0.99
 
 
-CELLS = [(0, 0), (0, 24), (24, 0), (24, 24), (8, 8), (16, 8), (8, 16), (16, 16), (0, 8), (8, 0)]  # corners of cells of 8 x 8 pixels
+# Top left corners of cells of 8 x 8 pixels.
+CELLS = [(0, 0), (0, 24), (24, 0), (24, 24), (8, 8), (16, 8), (8, 16), (16, 16), (0, 8), (8, 0)]
 
 
 @pytest.mark.parametrize(("num_labels", "breadth"), [(4, 0), (6, 2), (9, 3)])
