@@ -22,6 +22,9 @@ UNKNOWN_ATTRIBUTE = -1
 #: Rows whose features a view computes at a time.
 ROWS_PER_CHUNK = 512
 
+#: A NumPy array of any dtype.
+Array: TypeAlias = NDArray[Any]
+
 #: A batch of inputs: images (B, C, H, W), feature vectors (B, F), or a dict of (B, T) token tensors.
 Inputs: TypeAlias = Tensor | dict[str, Tensor]
 
@@ -270,7 +273,7 @@ class ViewInputs:
     inputs: Callable[[Tensor], Inputs]
     images: Callable[[Tensor], Tensor | None] = _return_none
     texts: Sequence[str] | None = None
-    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    columns: Mapping[str, Array] = field(default_factory=dict)
     files: Sequence[Path] | None = None
     position: NDArray[np.int64] | None = None
 
@@ -374,7 +377,7 @@ class Stage:
         return max(1, min(self.step_rows, 2 * requested) // processes) * processes
 
 
-def to_numpy(values: Any) -> NDArray[Any]:
+def to_numpy(values: Any) -> Array:
     """Return a tensor, a sparse matrix, or an argument of ``np.asarray``, as an array; half precision as single."""
     if isinstance(values, Tensor):
         values = values.detach().cpu()

@@ -14,15 +14,13 @@ the labels of some of them, one by one where the method is sequential, and retur
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaln, softmax
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
-Array: TypeAlias = NDArray[Any]
+from logit_correction.types import Array
 
 #: CODA's weight of the consensus in the prior, of a label, and what the prior is multiplied by: the authors' defaults.
 CODA_CONSENSUS_WEIGHT = 0.1

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow
-from numpy.typing import NDArray
 
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_first, suggest_name
-from logit_correction.types import to_numpy
+from logit_correction.types import Array, to_numpy
 from logit_correction.unicode_text import escape_undecodable, normalize_text
 
 #: What stands for no value in a column of numbers or dates, in small letters; among names only the empty text does.
@@ -58,7 +57,7 @@ def convert_to_text(value: Any, as_written: bool = False) -> str | None:
     return text.strip() or None
 
 
-def convert_to_texts(values: pd.Series[Any] | NDArray[Any], as_written: bool = False) -> list[str | None]:
+def convert_to_texts(values: pd.Series[Any] | Array, as_written: bool = False) -> list[str | None]:
     """Return the cells of a column, or the elements of an array, as texts.
 
     Args:
@@ -68,12 +67,12 @@ def convert_to_texts(values: pd.Series[Any] | NDArray[Any], as_written: bool = F
     return [convert_to_text(value, as_written) for value in values.tolist()]
 
 
-def convert_attributes_to_texts(values: NDArray[Any]) -> list[str | None]:
+def convert_attributes_to_texts(values: Array) -> list[str | None]:
     """Return attributes as texts, None where unknown: -1 stands for unknown, too."""
     return [None if text == "-1" else text for text in convert_to_texts(values)]
 
 
-def convert_to_label_array(values: Any) -> NDArray[Any]:
+def convert_to_label_array(values: Any) -> Array:
     """Return labels or attributes as an array of the values that were given.
 
     NumPy alone would make the text ``None`` of a gap among texts, and whole numbers of times.

@@ -26,6 +26,7 @@ from logit_correction.data.dates import (
 )
 from logit_correction.data.rows import RowErrors
 from logit_correction.formatting import format_option, format_value
+from logit_correction.types import Array
 from logit_correction.unicode_text import normalize_text
 
 #: The kind of columns whose cells are compared as texts.
@@ -184,7 +185,7 @@ def _convert_to_numbers(values: pd.Series[Any], kind: ColumnKind) -> NDArray[np.
 
 def parse_column(
     values: pd.Series[Any], kind: ColumnKind, errors: RowErrors, may_miss: bool = True, coerce: bool = False
-) -> NDArray[Any]:
+) -> Array:
     """Return a column as numbers or days (n,), NaN for gaps, or as names (n,), "" for gaps.
 
     Args:

@@ -35,6 +35,7 @@ from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.stores import ArrayStore
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_first, format_option
+from logit_correction.types import Array
 from logit_correction.views.tables import (
     MAX_CATEGORIES_OF_MANY_ROWS,
     compute_max_categories,
@@ -53,9 +54,9 @@ IDENTIFIER_LENGTH = 60
 Column = dict[str, Any]
 
 #: Name -> kind and values (n,) of each column of a table.
-ParsedColumns = dict[str, tuple[ColumnKind, NDArray[Any]]]
+ParsedColumns = dict[str, tuple[ColumnKind, Array]]
 
-Days = TypeVar("Days", NDArray[Any], Tensor)
+Days = TypeVar("Days", Array, Tensor)
 
 #: What users should know of columns, in the order in which it is printed.
 NOTES = {
@@ -159,9 +160,7 @@ class ColumnReader(Reader):
         ]
         return columns, rows.names, sentences
 
-    def _find_reason_to_leave_out(
-        self, name: str, kind: ColumnKind, values: NDArray[Any], place: str
-    ) -> tuple[str, str]:
+    def _find_reason_to_leave_out(self, name: str, kind: ColumnKind, values: Array, place: str) -> tuple[str, str]:
         """Return the key of ``NOTES`` of a column that is not a feature, and an example of its values; else "".
 
         Raises:
@@ -335,7 +334,7 @@ class ColumnEncoder(nn.Module):
 
 
 def _fit_column(
-    name: str, kind: ColumnKind, values: NDArray[Any], train: NDArray[np.int64], is_good: NDArray[np.bool_]
+    name: str, kind: ColumnKind, values: Array, train: NDArray[np.int64], is_good: NDArray[np.bool_]
 ) -> Column:
     column: Column = {"name": name, "kind": kind.name}
     if kind.name == NAMES:

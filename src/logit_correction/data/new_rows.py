@@ -30,11 +30,11 @@ from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.table_files import is_table_file, is_utf8_csv, read_frame
 from logit_correction.errors import InputError, InputWarning
 from logit_correction.formatting import format_reason
-from logit_correction.types import to_numpy
+from logit_correction.types import Array, to_numpy
 from logit_correction.unicode_text import normalize_text
 
 #: Labels or attributes of n rows, or the column of a data frame that holds them.
-Annotations: TypeAlias = "str | Sequence[Any] | NDArray[Any] | Tensor | pd.Series"
+Annotations: TypeAlias = "str | Sequence[Any] | Array | Tensor | pd.Series"
 
 
 def convert_to_rows(

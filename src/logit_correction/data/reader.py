@@ -20,6 +20,7 @@ from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_first
+from logit_correction.types import Array
 
 #: A deviation by which any number becomes 0: the training rows do not show what another value means.
 NEVER_VARIED = 1e300
@@ -149,7 +150,7 @@ class NumericReader(Reader):
     std: Any = None
     ranges: Sequence[dict[str, Any]] = ()
 
-    def validate(self, rows: Rows) -> tuple[NDArray[Any], None, list[str]]:
+    def validate(self, rows: Rows) -> tuple[Array, None, list[str]]:
         """Return the arrays; rows that are not finite are noted."""
         if rows.values is None:
             raise InputError("this model takes arrays of numbers: give one")
@@ -159,14 +160,14 @@ class NumericReader(Reader):
         build_array_store(values, rows.errors)
         return values, None, []
 
-    def validate_new(self, rows: Rows) -> NDArray[Any]:
+    def validate_new(self, rows: Rows) -> Array:
         """Return the arrays, which must be as wide as those of training."""
         values = self.validate(rows)[0]
         if self.mean is not None and values.shape[1:] != self.mean.shape:
             raise InputError(f"inputs have shape {values.shape[1:]}, but must have {self.mean.shape}")
         return values
 
-    def fit(self, content: NDArray[Any], train: Tensor, errors: RowErrors) -> None:
+    def fit(self, content: Array, train: Tensor, errors: RowErrors) -> None:
         """Compute mean and deviation of each number of vectors."""
         self.mean = None
         self.std = None
@@ -177,13 +178,13 @@ class NumericReader(Reader):
             self.std = np.where(values.max(axis=0) > values.min(axis=0), std, NEVER_VARIED)
             self.ranges = [compute_range(column) for column in values.T[: self.MAX_COLUMNS]]
 
-    def remark_on_new(self, content: NDArray[Any], errors: RowErrors) -> None:
+    def remark_on_new(self, content: Array, errors: RowErrors) -> None:
         """Note features of vectors whose values lie outside of those of training."""
         for place, found in enumerate(self.ranges):
             column = {"name": place, "std": float(self.std[place]), **found}
             remark_on_outliers(column, content[:, place].astype(np.float64), errors)
 
-    def build_inputs(self, content: NDArray[Any], errors: RowErrors) -> FittedInputs:
+    def build_inputs(self, content: Array, errors: RowErrors) -> FittedInputs:
         """Return the arrays as inputs, and the columns of vectors, named by their number."""
         width = content.shape[1] if content.ndim == 2 else 0
         columns = {str(place): content[:, place] for place in range(width)} if width <= self.MAX_COLUMNS else {}
@@ -207,7 +208,7 @@ class NumericReader(Reader):
             self.ranges = list(preparation.get("ranges", ()))
 
 
-def build_array_store(values: NDArray[Any], errors: RowErrors, scale: float = 1.0) -> ArrayStore:
+def build_array_store(values: Array, errors: RowErrors, scale: float = 1.0) -> ArrayStore:
     """Return rows of numbers as a store of bytes or of float32; rows that are not finite are noted, and 0.
 
     Args:
@@ -224,7 +225,7 @@ def build_array_store(values: NDArray[Any], errors: RowErrors, scale: float = 1.
     return ArrayStore(torch.from_numpy(np.require(values, requirements=["C", "W"])), scale)
 
 
-def convert_to_channels_first(values: NDArray[Any]) -> NDArray[Any]:
+def convert_to_channels_first(values: Array) -> Array:
     """Return images, channels first or last, as (n, C, H, W), unsigned bytes or float32 in [0, 1].
 
     Channels are the axis of length 1 or 3; NaN and infinity stay.

@@ -17,7 +17,6 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.data.cells import format_row_names
@@ -25,6 +24,7 @@ from logit_correction.data.table_files import find_repeated_header_rows
 from logit_correction.errors import InputError, InputWarning
 from logit_correction.formatting import format_first, format_option, format_row_count
 from logit_correction.paths import is_within
+from logit_correction.types import Array
 from logit_correction.unicode_text import escape_undecodable
 
 OnBadRows = Literal["error", "skip"]
@@ -161,7 +161,7 @@ class Rows:
     label: Sequence[str | None] | None = None
     split: Sequence[str | None] | None = None
     texts: Sequence[str] | None = None
-    values: NDArray[Any] | None = None
+    values: Array | None = None
 
     def __len__(self) -> int:
         return len(self.numbers)

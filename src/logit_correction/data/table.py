@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.data.augment import Augmentation
@@ -23,7 +22,7 @@ from logit_correction.data.stores import ArrayStore, InputStore, build_view_inpu
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_value
 from logit_correction.functional import count_groups
-from logit_correction.types import ROWS_PER_CHUNK, UNKNOWN_ATTRIBUTE, Correlation, DataInfo, ViewInputs
+from logit_correction.types import ROWS_PER_CHUNK, UNKNOWN_ATTRIBUTE, Array, Correlation, DataInfo, ViewInputs
 
 #: Characters of a text that are shown to people.
 SHOWN_CHARACTERS = 2000
@@ -82,7 +81,7 @@ class DataTable:
     row_names: Sequence[str] | None = None
     preparation: dict[str, Any] = field(default_factory=dict)
     texts: Sequence[str] | None = None
-    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    columns: Mapping[str, Array] = field(default_factory=dict)
     files: Sequence[Path] | None = None
     lines: Tensor | None = None
     ordered: bool = True
@@ -148,7 +147,7 @@ class DataTable:
         cells = [self.format_column_values(name, self.columns[name][rows.numpy()]) for name in names]
         return [list(zip(names, values, strict=True)) for values in zip(*cells, strict=True)]
 
-    def format_column_values(self, name: str, values: NDArray[Any]) -> list[str]:
+    def format_column_values(self, name: str, values: Array) -> list[str]:
         """Return values of a column for people.
 
         Args:

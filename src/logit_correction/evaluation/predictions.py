@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -23,12 +23,11 @@ from logit_correction.checksums import verify_checksum
 from logit_correction.errors import InputError
 from logit_correction.functional import group_membership
 from logit_correction.paths import reject_special_file
-from logit_correction.types import Batch, Correlation, to_numpy
+from logit_correction.types import Array, Batch, Correlation, to_numpy
 
 if TYPE_CHECKING:
     from logit_correction.data.table import DataTable
 
-Array: TypeAlias = NDArray[Any]
 
 REMEDY = "evaluate the run again"  # where the file is damaged
 

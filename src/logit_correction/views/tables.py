@@ -18,7 +18,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.types import ViewInputs
+from logit_correction.types import Array, ViewInputs
 from logit_correction.view_names import ViewName
 from logit_correction.views.base import View
 
@@ -38,12 +38,12 @@ MAX_BINS = 16
 LESS, EQUAL, GREATER, INCOMPARABLE = range(4)
 
 
-def is_numeric(values: NDArray[Any]) -> bool:
+def is_numeric(values: Array) -> bool:
     """Return whether a column holds numbers rather than names."""
     return values.dtype.kind in "biuf"
 
 
-def find_missing_values(values: NDArray[Any]) -> NDArray[np.bool_]:
+def find_missing_values(values: Array) -> NDArray[np.bool_]:
     """Return a mask (N,) of the rows in which a column has no value: NaN, infinity, or an empty name."""
     return ~np.isfinite(values.astype(np.float64)) if is_numeric(values) else np.asarray(values == "", dtype=bool)
 
@@ -53,7 +53,7 @@ def compute_max_categories(num_rows: int) -> int:
     return min(MAX_CATEGORIES, max(MAX_CATEGORIES_OF_MANY_ROWS, MAX_NUMBERS // max(num_rows, 1)))
 
 
-def find_most_frequent_categories(values: NDArray[Any], max_categories: int) -> list[str]:
+def find_most_frequent_categories(values: Array, max_categories: int) -> list[str]:
     """Return the most frequent categories of a column.
 
     Args:
@@ -67,7 +67,7 @@ def find_most_frequent_categories(values: NDArray[Any], max_categories: int) -> 
     return sorted(counts, key=lambda name: (-counts[name], name))[:max_categories]
 
 
-def compute_quantile_edges(numbers: NDArray[Any], num_bins: int) -> list[float]:
+def compute_quantile_edges(numbers: Array, num_bins: int) -> list[float]:
     """Return the edges between bins of equally many numbers.
 
     Args:
@@ -83,7 +83,7 @@ def compute_quantile_edges(numbers: NDArray[Any], num_bins: int) -> list[float]:
     return np.unique(np.quantile(present, np.arange(1, num_bins) / num_bins, method="higher")).tolist()
 
 
-def compute_edges_by_label(numbers: NDArray[Any], label: NDArray[Any], num_bins: int) -> list[float]:
+def compute_edges_by_label(numbers: Array, label: Array, num_bins: int) -> list[float]:
     """Return the edges between bins that end where the share of labels changes, by a decision tree.
 
     Args:
@@ -106,7 +106,7 @@ def compute_edges_by_label(numbers: NDArray[Any], label: NDArray[Any], num_bins:
     return [float(distinct[int(rank) + 1]) for rank in sorted(nodes.threshold[nodes.feature >= 0])]
 
 
-def compute_bins(values: NDArray[Any], num_bins: int) -> list[Any]:
+def compute_bins(values: Array, num_bins: int) -> list[Any]:
     """Return how ``assign_bins`` cuts a column.
 
     Args:
@@ -121,7 +121,7 @@ def compute_bins(values: NDArray[Any], num_bins: int) -> list[Any]:
     return find_most_frequent_categories(values[values != ""], num_bins)
 
 
-def assign_bins(values: NDArray[Any], cuts: Sequence[Any], num_bins: int = 0) -> NDArray[np.int64]:
+def assign_bins(values: Array, cuts: Sequence[Any], num_bins: int = 0) -> NDArray[np.int64]:
     """Return the bin of a column in which each value lies.
 
     Args:
@@ -141,9 +141,7 @@ def assign_bins(values: NDArray[Any], cuts: Sequence[Any], num_bins: int = 0) ->
     return np.where(find_missing_values(values), num_bins - 1, bin_index).astype(np.int64)
 
 
-def describe_bins(
-    numbers: NDArray[Any], edges: Sequence[float], format_values: Callable[[NDArray[Any]], list[str]]
-) -> list[str]:
+def describe_bins(numbers: Array, edges: Sequence[float], format_values: Callable[[Array], list[str]]) -> list[str]:
     """Return a name for each bin, by the least and the greatest number in it, such as ``18 to 24``.
 
     Args:
@@ -172,7 +170,7 @@ def describe_bins(
     return [f"up to {high[0]}", *names[1:-1], f"from {low[-1]}"]
 
 
-def compare_column_values(first: NDArray[Any], second: NDArray[Any]) -> NDArray[np.int64]:
+def compare_column_values(first: Array, second: Array) -> NDArray[np.int64]:
     """Return how the values of two columns compare in each row.
 
     Args:
@@ -215,7 +213,7 @@ def _encode_one_hot(bin_index: NDArray[np.int64], num_bins: int) -> NDArray[np.b
     return bin_index[:, None] == np.arange(num_bins)
 
 
-def _concatenate_features(parts: Sequence[NDArray[Any]]) -> Tensor:
+def _concatenate_features(parts: Sequence[Array]) -> Tensor:
     """Return arrays (N, F) as the features of a view."""
     return torch.from_numpy(np.concatenate(parts, axis=1, dtype=np.float32))
 
@@ -303,7 +301,7 @@ class OneColumn(View):
             features = [is_missing, (bin_index == num_names)[:, None], _encode_one_hot(bin_index, num_names)]
         return _concatenate_features(features)
 
-    def _compute_value_and_rank(self, values: NDArray[Any], is_missing: NDArray[np.bool_]) -> list[NDArray[Any]]:
+    def _compute_value_and_rank(self, values: Array, is_missing: NDArray[np.bool_]) -> list[Array]:
         """Return the value in spreads from the median, whether it is missing, and its rank, (N, 1) each."""
         number = np.where(is_missing, self._median, values.astype(np.float64)[:, None])
         value = np.clip((number - self._median) / self._spread, -self.MAX_SPREADS, self.MAX_SPREADS)
