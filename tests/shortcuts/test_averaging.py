@@ -180,7 +180,7 @@ def test_prior_counts_as_rows_in_proportion_to_unlabelled_rows(prior_gain: float
         rows = np.arange(num_labelled)
         gain, error = averaging.estimate_gain_posterior(predictions, rows, label[rows], np.ones(num_labelled), prior)
         count = min(num_labelled, 20)
-        num_open = num_prior_rows * (1 - count / 20)
+        num_open = num_prior_rows * (1 - count / 20) if prior_gain is None else num_prior_rows
         mean = (total + num_open * (averaging.SHRINKAGE_GAIN if prior_gain is None else prior_gain)) / (
             count + num_open
         )

@@ -107,9 +107,9 @@ def estimate_gain_posterior(
 
     Where a candidate predicts the same as ERM it gains nothing, and on how many rows it contradicts ERM is known
     without labels. So the gain is that share times the mean gain on a contradicted row,
-    ``(n m + u n_0 m_0) / (n + u n_0)``, with ``m`` the weighted mean over the n labelled contradicted rows (Kish's
-    effective number), the prior ``m_0`` worth ``n_0`` rows, and ``u`` the share of the contradicted rows that no label
-    covers. Once all are labelled, the gain on these rows is exact; the error is always that for further rows like
+    ``(n m + n_0 m_0) / (n + n_0)``, with ``m`` the weighted mean over the n labelled contradicted rows (Kish's
+    effective number), and the prior ``m_0`` worth ``n_0`` rows. The weak prior counts only as far as contradicted rows
+    have no label: once all have one, the gain on these rows is exact. The error is always that for further rows like
     these.
 
     Args:
@@ -128,7 +128,6 @@ def estimate_gain_posterior(
     >>> gain.round(3), error.round(3)
     (array([0.   , 0.165]), array([0.   , 0.033]))
     """
-    num_prior_rows = SHRINKAGE_ROWS if prior_gain is None else UNCHANGED_PRIOR_ROWS
     prior_mean = np.full(len(predictions), SHRINKAGE_GAIN) if prior_gain is None else prior_gain
     labelled = predictions[:, rows]
     gain_by_row = (labelled == label).astype(np.float64) - (labelled[0] == label)
@@ -138,7 +137,9 @@ def estimate_gain_posterior(
     mean = (row_weight * gain_by_row).sum(axis=1) / total.clip(1e-12)
     second_moment = (row_weight * np.square(gain_by_row)).sum(axis=1) / total.clip(1e-12)
     num_contradicted = (predictions != predictions[0]).sum(axis=1)
-    num_prior_rows = num_prior_rows * (1 - num_rows / num_contradicted.clip(1)).clip(0)
+    num_prior_rows = np.full(len(predictions), UNCHANGED_PRIOR_ROWS)
+    if prior_gain is None:
+        num_prior_rows = SHRINKAGE_ROWS * (1 - num_rows / num_contradicted.clip(1)).clip(0)
     posterior_rows = (num_rows + num_prior_rows).clip(1e-12)
     gain = (num_rows * mean + num_prior_rows * prior_mean) / posterior_rows
     variance = (num_rows * second_moment + num_prior_rows) / posterior_rows - np.square(gain)
