@@ -702,3 +702,18 @@ def test_answers_are_the_same_in_every_form_of_a_number(run_command: CommandRunn
         assert answer.status == 0, answer.err
         found.append(json.loads(Path(name, "audit.json").read_text())["new_rows"])
     assert found[0]["answers"] == 12 and all(one == found[0] for one in found)
+
+
+@pytest.mark.parametrize("name", ["#", "# patient", "~", "&x", "!", "%"])
+def test_columns_may_be_called_what_yaml_takes_for_nothing(name: str, run_command: CommandRunner) -> None:
+    frame, ward = draw_wards()
+    frame.rename(columns={"y": name}).assign(p=ward).to_csv("t.csv", index=False)
+    answer = run_command("preview", "--data", "t.csv", "--data.label", name, "--data.split_by", "p")
+    assert answer.status == 0, answer.err
+    frame.assign(**{name: np.arange(240) // 20}).to_csv("t.csv", index=False)
+    train_run(run_command, "t.csv", "--data.split_by", name, epochs=1)
+    assert load("r").config.data.options["split_by"] == name
+    run = train(from_table(frame.rename(columns={"y": name}), label=name), **SHORT, epochs=1, page=False)
+    assert run.label_names == ["ill", "well"]
+    with pytest.raises(InputError, match="label"):
+        train(from_table(frame.rename(columns={"y": ""}), label=""), **SHORT, epochs=1)

@@ -60,6 +60,7 @@ def get_reference_name(label: Any) -> str | None:
     """The name of a label by an independent implementation, None for a missing one."""
     if np.ndim(label) == 0 and pd.isna(label):
         return None
+    label = label.decode("utf-8", "backslashreplace") if isinstance(label, bytes) else label
     text = str(int(label) if isinstance(label, float | np.floating) and label.is_integer() else label)
     text = unicodedata.normalize("NFC", text.encode("utf-8", "backslashreplace").decode())
     return re.sub("[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060\ufe0e\ufe0f\ufeff]", "", text).strip() or None
@@ -180,7 +181,9 @@ CELLS = [*WORDS, *((values, object) for values in [
     ["1.5 kg", "20 %"], ["0x1", "٣"], ["2024-01-31", "2024-02-01"], ["2024-02-27", "2024-02-28", "2024-02-31"],
     ["31.12.2024"], ["04/28/2024", "08/11/2024"], ["08/11/2024", "11/08/2024"], ["28/04/2024", "04/28/2024"],
     ["4/28/2024 2:30 PM", "12/1/2024 12:05 AM"], ["2024/1/5", "2024/12/31"], ["2024-01-31", "9999-12-31", "2024-02-01"],
-    ["1", "1.0", "01", "2"], ["1.0", "2.0", ""], ["y", "a", "1"], ["2024-01-31T10:00+02:00", "2024-01-31"],
+    ["1", "1.0", "01", "2"], ["TRUE", "FALSE"],
+    ["31.12.2024 14.30", "1.2.2024 9.05"], ["12/31/24", "02/01/24"],
+    ["1.0", "2.0", ""], ["y", "a", "1"], ["2024-01-31T10:00+02:00", "2024-01-31"],
     ["0001-01-01", "9999-12-31"], ["09:30", "23:59"],
     ["1e300", "9" * 400], ["1e-310", "0"], [str(2**63), "1"], ["1,5", "2,25"], ["1,234.5", "2,000"], ["train", "test"],
     [*map(str, range(200))], [f"id {number}" for number in range(200)], [*map(str, range(1, 121)), ">10"],
@@ -197,7 +200,9 @@ FRAME = [
     (["good", "bad"], object), *WORDS, ([1, 2, pd.NA], "Int64"), ([True, False, pd.NA], "boolean"), ([None], object),
     (["a", "b", pd.NA], "string"), (["a", 1, 2.5, None], object), ([1, 2.5, Decimal("1.5"), True], object),
     ([1j, 2], complex), (["a", "b", None], "category"), ([1, 2], "category"), (TIMES[:3], "category"), (DAYS, object),
-    ([1.5, 2, None], "category"), ([True, False], "category"),
+    ([1.5, 2, None], "category"), ([True, False], "category"), ([True, False, None], "category"),
+    ([pd.Timestamp(time, tz="Asia/Tokyo") for time in TIMES[:3]], "category"), (SPANS[:3], "category"),
+    ([pd.Timestamp(TIMES[0], tz="UTC"), TIMES[1]], object), ([Decimal("1.50"), Decimal("2")], "category"),
     ([3, 1, 2], pd.CategoricalDtype([3, 2, 1], ordered=True)),
     (pd.Categorical([1, "a", 2.5]), "category"), ([*pd.period_range("2024-01", periods=3, freq="M")], "category"),
     ([*pd.interval_range(0, 3)], "category"), (["half \ud83d", "a"], object),
@@ -251,10 +256,12 @@ def make_frame(case: DataCase, labels: Sequence[Any], of: Any = object) -> tuple
 
 
 FILE_FORMS = {"plainly": bytes, "without end": bytes.rstrip, "blank lines": lambda text: text.replace(b"\n", b"\n\n"),
-           "mark": lambda text: b"\xef\xbb\xbf" + text, "DOS": lambda text: text.replace(b"\n", b"\r\n")}  # fmt: skip
+           "mark": lambda text: b"\xef\xbb\xbf" + text, "DOS": lambda text: text.replace(b"\n", b"\r\n"),
+           "utf-16": lambda text: text.decode().encode("utf-16"),
+           "utf-32": lambda text: text.decode().encode("utf-32")}  # fmt: skip
 DAMAGED_FORMS = {"zero": lambda text: text[:9] + b"\0" + text[9:], "long row": lambda text: text + b"1,2,3,4,5,6\n",
            "quote": lambda text: text + b'"', "comment": lambda text: b"# mine\n" + text, "nothing": lambda text: b"",
-           "utf-16": lambda text: text.decode().encode("utf-16"), "latin": lambda text: b"\xe4" + text,
+           "utf-16": lambda text: text.decode().encode("utf-16-be"), "latin": lambda text: b"\xe4" + text,
            "header again": lambda text: text + text.replace(b" ", b""), "joined": lambda text: text.rstrip() + text,
            "quotes": lambda text: text[:40] + b'"' + text[40:-9] + b'"' + text[-9:]}  # fmt: skip
 
@@ -299,7 +306,7 @@ def test_any_parquet_is_trained_on_or_refused(case: DataCase, run_command: Comma
 
 INDEX = [range, lambda rows: pd.Index(range(rows), name="site"), lambda rows: pd.Index(range(rows), name="z"),
          lambda rows: pd.MultiIndex.from_product([["a"], range(rows)], names=["place", None])]  # fmt: skip
-WAYS = ["frame", "list", "records", "numbered", "labels apart", "list of labels"]
+WAYS = ["frame", "list", "series", "records", "numbered", "labels apart", "list of labels"]
 
 
 @run_on_cases(0.25, FRAME, **TABLE, **COMMON, labels=FRAME, index=INDEX, way=WAYS)
@@ -312,7 +319,7 @@ def test_any_frame_is_trained_on_or_refused(case: DataCase) -> None:
     if way in ("labels apart", "list of labels"):
         rows = rows.drop(columns=case["label"])
         options = None
-    elif way in ("list", "records"):
+    elif way in ("list", "series", "records"):
         rows = rows.to_dict(way)
     elif way == "numbered":
         options["label"] = str(rows.columns.get_loc(case["label"]))
@@ -344,6 +351,8 @@ BROKEN = {"not": Path.exists, "cut": lambda file: file.write_bytes(file.read_byt
           "lost": lambda file: (file.unlink(), file.symlink_to("no.png")),
           "drive": lambda file: (file.parent / "@eaDir" / file.name).mkdir(parents=True, exist_ok=True),
           "mac": lambda file: (file.parent / f"._{file.name}"[:99]).write_bytes(b"\0\5\x16\7"),
+          "snapshot": lambda file: (file.parent / "#snapshot" / file.name).mkdir(parents=True, exist_ok=True),
+          "loose": lambda file: GREY.save(next(one for one in file.parents if one.name == "photos") / "loose.png"),
           "exif": lambda file: GREY.save(file, "PNG", exif=b"junk of a camera"),
           "one colour": lambda file: WHITE.save(file),
           "12 bits": lambda file: Image.fromarray(16 * np.asarray(GREY, np.uint16)).save(file, "PNG")}  # fmt: skip

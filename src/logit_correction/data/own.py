@@ -187,7 +187,7 @@ class Table(DataSource):
 
     def _check_columns_chosen(self, text: str | None, path: str | None, features: Sequence[str]) -> None:
         """Raise ``InputError`` unless there is a label and one kind of inputs, without the label."""
-        if self.label is None or sum(map(bool, (text, path, features))) != 1:
+        if not self.label or sum(map(bool, (text, path, features))) != 1:
             columns = ", ".join(list(self._read_frame().columns)[:MAX_LISTED_COLUMNS])
             raise InputError(
                 f"give {format_option('data.label')} and one of {format_option('data.text')}, "

@@ -539,10 +539,23 @@ def parse_options(parser: OptionParser, values: Mapping[str, Any]) -> dict[str, 
         if wrong:  # the parser's message would take ten lines
             message = _describe_type_error(wrong[-1], options[wrong[-1]], parser)
         raise InputError(message) from error
+    for option, value in options.items():
+        is_text = isinstance(value, str) and "str" in parser.types.get(option, "")
+        if is_text and value.strip().lower() not in ("", "null"):
+            _restore_text(parsed, option, value)
     for option, value in iterate_options(parsed, parser.actions):
         for number in value if isinstance(value, list | tuple) else [value]:
             _check_number_range(option, number)
     return parsed
+
+
+def _restore_text(parsed: dict[str, Any], option: str, text: str) -> None:
+    """Set an option to its text where the parser has taken the text, such as # or ~, for no value as YAML does."""
+    *path, name = option.split(".")
+    for part in path:
+        parsed = parsed[part]
+    if parsed[name] is None:
+        parsed[name] = text
 
 
 def _describe_type_error(option: str, value: Any, parser: OptionParser) -> str:
