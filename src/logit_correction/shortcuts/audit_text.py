@@ -474,7 +474,7 @@ def describe_conflicts(contrasts: Sequence[Contrast]) -> str:
     phrases: dict[str, str] = {}
     for row in (row for contrast in contrasts for row in contrast.rows):
         is_more_frequent = (row.share or 0) >= (row.other_share or 0)
-        content = f"that look like `{row.looks_like}`"
+        content = f"that look like `{row.looks_like}`" if row.looks_like else "that look like another"
         if row.value:
             content = f"with {row.value}"
         elif row.term:

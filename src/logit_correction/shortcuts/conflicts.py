@@ -123,19 +123,21 @@ def estimate_conflicts(trainer: Trainer) -> ConflictFrame | None:
     )
 
 
-def find_explaining_views(search: Search, conflicts: ConflictFrame) -> tuple[str, ...]:
+def find_explaining_views(search: Search, conflicts: ConflictFrame, views: tuple[str, ...]) -> tuple[str, ...]:
     """Return the views whose probe contradicts the label on just the rows that conflict; none if no views do.
 
-    They name what an estimator without views, such as ``XRM``, has found.
+    They name what an estimator without views, such as ``XRM``, has found, and what of a view of rich statistics counts.
 
     Args:
         search: The search in the training rows; its probes were not trained on the rows that they predict.
         conflicts: From ``estimate_conflicts``.
+        views: That are corrected by; narrow ones need no other name.
     """
     from sklearn.metrics import roc_auc_score
 
     is_conflicting = conflicts["conflicting"].to_numpy()[search.held_out.rows.numpy()]
-    if search.held_out.split != "train" or len(np.unique(is_conflicting)) < 2:
+    is_narrow = views in search.evidence and search.evidence[views].breadth < RICH
+    if is_narrow or search.held_out.split != "train" or len(np.unique(is_conflicting)) < 2:
         return ()
     label = search.label.unsqueeze(1)
     explaining = []
@@ -143,7 +145,8 @@ def find_explaining_views(search: Search, conflicts: ConflictFrame) -> tuple[str
         area = roc_auc_score(is_conflicting, -search.predictions[evidence.views].gather(1, label).squeeze(1))
         if area >= MIN_EXPLAINING_AUC:  # a narrow view is what a person would name
             explaining.append((evidence.breadth < RICH, area, evidence.views))
-    return max(explaining)[2] if explaining else ()
+    explained_by = max(explaining)[2] if explaining else ()
+    return () if {*explained_by} & {*views} else explained_by
 
 
 class ConflictDescriber:
@@ -219,8 +222,8 @@ class ConflictDescriber:
         described = described.assign(rows=counts, other_rows=other_counts, share=shares, other_share=other_shares)
         order = np.argsort(log_p_value, kind="stable")
         shown = described.iloc[order[is_shown[order]][:max_rows]]
-        looks_like = conflicts.loc[conflicts["conflicting"].eq(True) & conflicts["label"].eq(label), "attribute"].mode()
-        return [ContrastRow(str(label), looks_like=str(looks_like[0]), **row) for row in shown.to_dict("records")]
+        looks_like = find_main_attribute(conflicts[conflicts["label"].eq(label)])
+        return [ContrastRow(str(label), looks_like=looks_like, **row) for row in shown.to_dict("records")]
 
     def _find_conditions(
         self, is_used: NDArray[np.bool_], is_conflicting: NDArray[np.bool_]
@@ -316,6 +319,12 @@ def _list_questions(column: str, values: NDArray[Any], format_values: ValueForma
     ]
 
 
+def find_main_attribute(conflicts: ConflictFrame) -> str | None:
+    """Return the attribute of more than half of the rows that conflict; None if none has so many."""
+    shares = conflicts.loc[conflicts["conflicting"].eq(True), "attribute"].value_counts(normalize=True)
+    return str(shares.index[0]) if shares.iloc[0] > 0.5 else None
+
+
 def build_image_contrast(table: DataTable, conflicts: ConflictFrame, views: Sequence[str]) -> Contrast | None:
     """Return bias-aligned and bias-conflicting images of each label, those of the clearest score first.
 
@@ -346,8 +355,8 @@ def build_image_contrast(table: DataTable, conflicts: ConflictFrame, views: Sequ
                 ContrastImage(_encode_image(table, number, image, crop), looks_like)
                 for number, image, looks_like in zip(numbers, pixels, members["attribute"].astype(str), strict=True)
             )
-        looks_like = of_label.loc[of_label["conflicting"].eq(True), "attribute"].mode()[0]
-        rows.append(ContrastRow(str(label), rows=counts[1], other_rows=counts[0], looks_like=str(looks_like), **images))
+        looks_like = find_main_attribute(of_label)
+        rows.append(ContrastRow(str(label), rows=counts[1], other_rows=counts[0], looks_like=looks_like, **images))
     return Contrast("images", ", ".join(views), tuple(rows), cells, crop) if rows else None
 
 

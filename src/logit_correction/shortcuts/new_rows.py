@@ -329,5 +329,5 @@ def _describe_conflicts(
     if model.conflicts is None:
         return {}
     views = model.candidate.views
-    explained_by = () if views else find_explaining_views(estimator.search, model.conflicts)
+    explained_by = find_explaining_views(estimator.search, model.conflicts, views)
     return {"contrasts": describer.describe(model.conflicts, views or explained_by), "explained_by": explained_by}

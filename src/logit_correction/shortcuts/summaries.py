@@ -120,7 +120,7 @@ class ContrastRow:
         share: Share of the label's rows; ``other_share``, of the rows of other labels.
         deviations: Mean of the label's texts less that of others, in standard deviations.
         agree: Bias-aligned images; ``conflict``, bias-conflicting ones.
-        looks_like: The attribute that most bias-conflicting rows of the label have.
+        looks_like: The attribute that most bias-conflicting rows of the label have; None where they have several.
     """
 
     label: str
@@ -179,7 +179,7 @@ class CandidateResult:
         weight: In the average, 0 for candidates outside the average; None where there is no average.
         contrasts: How the training rows that it takes for bias-conflicting differ from others of their label; empty of
             ERM, and in audits of older versions.
-        explained_by: Views that contradict the label on just these rows, where it has no ``views`` of its own.
+        explained_by: Views that contradict the label on just these rows, where its own ``views`` are not narrow.
     """
 
     name: str
