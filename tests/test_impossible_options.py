@@ -26,7 +26,7 @@ CASES: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (Moving, {"momentum": 1.0}, r"momentum is 1\.0"),
     (Splitting, {"valid_fraction": -1}, "valid_fraction"),
     (Splitting, {"valid_fraction": 0.5, "test_fraction": 0.5}, "no row to train"),
-    (ColoredMNIST, {"valid": "fair"}, "valid 'fair'"),
+    (ColoredMNIST, {"valid": "fair"}, "valid is 'fair'"),
     (ColoredMNIST, {"correlation": [[i + 2] for i in range(10)]}, "12 values, but there are only crimson"),
     (ColoredMNIST, {"scaling": "triple"}, "scaling 'triple'.*unit, double"),
     (Digits, {"correlation": "one-to-none"}, "one-to-none.*many-to-one"),

@@ -125,7 +125,7 @@ def test_endless_checksum_file_is_refused(lay: Callable[[Path], None], run: Path
 def test_yaml_aliases_that_expand_without_bound_are_refused(run: Path, tmp_path: Path) -> None:
     lines = "a0: &a0 [x, x]\n" + "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]\n" for i in range(1, 12))
     config = (run / "config.yaml").read_text()
-    for more in (f"{lines}training: {{epochs: *a11}}\n", "method: &m {name: ERM, of: *m}\n", "x" * 2**20 + ": 1"):
+    for more in (f"{lines}training: {{epochs: *a11}}\n", "further: &m {name: ERM, of: *m}\n", "x" * 2**20 + ": 1"):
         (run / "config.yaml").write_text(f"{more}\n{config}")
         with pytest.raises(InputError, match=r"too large, or its aliases"):
             load(run)
