@@ -147,4 +147,4 @@ def test_build_reads_the_published_folders(tmp_path: Path) -> None:
     counts = table.count_groups("train")
     assert int(counts.sum() - counts.diagonal().sum()) == 20 and bool((table.count_groups("test") == 1).all())
     with pytest.raises(InputError, match="has no 1pct/align"):
-        CorruptedCIFAR10(published=str(tmp_path), minority_ratio=0.01).ensure_files()
+        CorruptedCIFAR10(published=str(tmp_path), minority_ratio=0.01).ensure_raw_files()

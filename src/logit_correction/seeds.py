@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from logit_correction.distributed import rank
+from logit_correction.distributed import get_rank
 
 
 def derive_seed(*parts: int | str) -> int:
@@ -60,7 +60,7 @@ class StepRandomness(nn.Module):
     def next(self, device: torch.device) -> torch.Generator:
         """Return the generator of the next step on ``device``."""
         if self._first is None:
-            self._first = derive_seed(self.seed, "step", rank())
+            self._first = derive_seed(self.seed, "step", get_rank())
         if device not in self._generators:
             self._generators[device] = torch.Generator(device=device)
         seed = compute_step_seed(self._first, self.count)
@@ -81,7 +81,7 @@ class LayerRandomness:
     """
 
     def __init__(self, seed: int, device: torch.device) -> None:
-        self._first = derive_seed(seed, "layers", rank())
+        self._first = derive_seed(seed, "layers", get_rank())
         self._on_cuda = device.type == "cuda"
 
     def seed(self, step: int) -> None:

@@ -365,16 +365,16 @@ class Stage:
     learning_rate: float | None = None
     step_rows: int | None = None
 
-    def batch_size(self, requested: int, processes: int = 1) -> int:
-        """Return the number of rows of a batch in this stage.
+    def compute_global_batch_size(self, requested_rows: int, num_processes: int = 1) -> int:
+        """Return the number of rows of a batch in this stage, over all processes together.
 
         Args:
-            requested: Rows of a batch that the user asked for.
-            processes: Number of processes that share a batch; it divides the result.
+            requested_rows: Rows of a batch that the user asked for.
+            num_processes: Number of processes that share a batch; it divides the result.
         """
         if self.step_rows is None:
-            return requested
-        return max(1, min(self.step_rows, 2 * requested) // processes) * processes
+            return requested_rows
+        return max(1, min(self.step_rows, 2 * requested_rows) // num_processes) * num_processes
 
 
 def to_numpy(values: Any) -> Array:

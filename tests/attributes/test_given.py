@@ -43,7 +43,7 @@ def test_given_file_names_rows_by_their_number_in_the_data_set(suffix: str, smal
     assert estimator.attribute_names == ["a", "b", "c"]
     # Row 11 is not in the file, and row 20 has an empty cell.
     assert estimator.row_attribute.tolist() == [0, 1, 1, -1, -1, 2]
-    assert estimator.list_warnings() == [
+    assert estimator.list_estimate_warnings() == [
         f"2 of 6 training rows have no attribute in the file a.{suffix}: not corrected"
     ]
     assert estimator.describe() == f"the file a.{suffix}" and not estimator.needs_attributes

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from logit_correction.pages.plots import build_accuracy_curve, select_metric_by_epoch
+from logit_correction.pages.plots import average_metric_by_epoch, build_accuracy_curve
 
 COLORS = {"ERM": "#111111", "LC": "#222222"}
 
@@ -34,6 +34,6 @@ def test_metric_by_epoch_counts_epochs_of_the_last_stage() -> None:
             rows.append({"stage": stage, "epoch": epoch, "loss": 1.0})
             rows.append({"stage": stage, "epoch": epoch + 1, "valid_average": float(epoch)})
     table = pd.DataFrame(rows)
-    assert select_metric_by_epoch(table, "valid_average").to_dict() == {1: 0, 2: 1, 3: 2}
+    assert average_metric_by_epoch(table, "valid_average").to_dict() == {1: 0, 2: 1, 3: 2}
     table["bad"] = np.inf
-    assert select_metric_by_epoch(table, "bad").empty and select_metric_by_epoch(table, "absent").empty
+    assert average_metric_by_epoch(table, "bad").empty and average_metric_by_epoch(table, "absent").empty

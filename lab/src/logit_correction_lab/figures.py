@@ -20,10 +20,10 @@ import pandas as pd
 from logit_correction.pages.plots import assign_colors
 from logit_correction_lab.grid import Benchmark, make_folder_name
 from logit_correction_lab.results import (
+    aggregate_scores_over_seeds,
     describe_differing_rules,
     describe_grid_metric,
     select_rows_by_own_rule,
-    summarize_scores,
 )
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def draw_figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFram
 def _draw_accuracy_figure(
     benchmark: Benchmark, frame: pd.DataFrame, colors: Mapping[str, str], kind: str, positions: pd.Series[float]
 ) -> dict[str, str]:
-    bands = _compute_deviation_bands(summarize_scores(benchmark, frame))
+    bands = _compute_deviation_bands(aggregate_scores_over_seeds(benchmark, frame))
     if bands.empty:
         return {}
     title = f"{describe_grid_metric(benchmark)}{describe_differing_rules(frame)}"

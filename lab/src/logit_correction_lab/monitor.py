@@ -69,7 +69,7 @@ class TrainingMonitor:
         if rows is not None:
             for rule in rules.values():
                 update_best_weights(best, rule, rule.score(rows), rows, epoch, {})
-        selecting = [name for name in rules if (best[name].epoch if name in best else fit.epochs) == epoch]
+        selecting = [name for name in rules if (best[name].epoch if name in best else fit.stage_epochs) == epoch]
         if not selecting:
             return
         test = evaluate_split(fit.predict_split("test"), fit.table).to_dict()

@@ -53,7 +53,7 @@ class OriginalCropFlip(Augmentation):
         self.originals = originals
         self.size = size
 
-    def choose_store(self, inputs: InputStore) -> InputStore:
+    def choose_store_to_augment(self, inputs: InputStore) -> InputStore:
         return self.store
 
     def __call__(self, images: Tensor, draws: Tensor, rows: Tensor) -> Tensor:

@@ -151,7 +151,7 @@ def compute_scores(benchmark: Benchmark, frame: pd.DataFrame) -> pd.Series[float
     return 100 * pd.to_numeric(score).set_axis(pd.MultiIndex.from_frame(frame[RUN])).dropna()
 
 
-def summarize_scores(benchmark: Benchmark, frame: pd.DataFrame) -> pd.DataFrame:
+def aggregate_scores_over_seeds(benchmark: Benchmark, frame: pd.DataFrame) -> pd.DataFrame:
     """Return columns ``mean`` and ``std`` of the accuracies in % of each row in each column of a grid.
 
     Args:

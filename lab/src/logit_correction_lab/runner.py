@@ -207,7 +207,7 @@ def find_missing_data(configs: Mapping[Path, RunConfig]) -> dict[str, list[Path]
         key = repr((config.data.name, {**config.data.options, "seed": None}))
         if key not in messages:
             try:
-                config.data.make().ensure_files()
+                config.data.make().ensure_raw_files()
                 messages[key] = ""
             except InputError as error:
                 messages[key] = str(error)

@@ -21,6 +21,7 @@ from logit_correction_lab.figures import draw_figures, inline_svg
 from logit_correction_lab.grid import Benchmark
 from logit_correction_lab.results import (
     BEST_TEST,
+    aggregate_scores_over_seeds,
     build_history_table,
     build_results_table,
     compute_scores,
@@ -28,7 +29,6 @@ from logit_correction_lab.results import (
     describe_grid_metric,
     list_finished_cells,
     select_rows_by_own_rule,
-    summarize_scores,
 )
 
 
@@ -90,7 +90,7 @@ def build_tables(benchmark: Benchmark, frame: pd.DataFrame, comparison: Comparis
         shown = [row for row in rows if row in finished or row not in set(frame["row"])]
         lines = _build_accuracy_lines(benchmark, chosen, shown, mark_best=not on_test)
         tables.append(Table(_describe_runs(benchmark, chosen), lines, "" if chosen is own else section))
-    tables[1:1] = [*_build_difference_tables(benchmark, comparison), *_build_tuning_tables(benchmark)]
+    tables[1:1] = [*_build_difference_tables(benchmark, comparison), *_build_tuning_procedure_tables(benchmark)]
     return tables
 
 
@@ -102,7 +102,7 @@ def _build_accuracy_lines(
     benchmark: Benchmark, frame: pd.DataFrame, rows: Iterable[str], mark_best: bool = True
 ) -> list[list[str]]:
     """Return for each row the splits whose attributes it read, and for each column its accuracy and the paper's."""
-    summary = summarize_scores(benchmark, frame)
+    summary = aggregate_scores_over_seeds(benchmark, frame)
     best = summary["mean"].groupby("column").max()
     has_paper = {column for columns in benchmark.paper.values() for column in columns}
     head = ["", "Attributes read"]
@@ -172,7 +172,7 @@ def _format_number_range(numbers: Iterable[int]) -> str:
     return " to ".join(str(number) for number in ordered[:1] + ordered[1:][-1:])
 
 
-def _build_tuning_tables(benchmark: Benchmark) -> list[Table]:
+def _build_tuning_procedure_tables(benchmark: Benchmark) -> list[Table]:
     """Return the table of how the options of each row were chosen; none where the grid records it of no row."""
     if not benchmark.tuning:
         return []
@@ -270,13 +270,14 @@ def format_markdown(benchmark: Benchmark, frame: pd.DataFrame, comparison: Compa
     return "\n\n".join([*parts, *_describe_machines(frame)]) + "\n"
 
 
-def write_results(benchmark: Benchmark, out_dir: Path, seeds: int | None = None) -> None:
+def write_results(benchmark: Benchmark, out_dir: Path, num_seeds_override: int | None = None) -> None:
     """Write tables, predictions, figures and the page of the finished runs, and print the first table.
 
     Args:
         benchmark: The grid.
         out_dir: Its folder.
-        seeds: Number of seeds that the command was given in place of the grid's own, noted in ``benchmark.yaml``.
+        num_seeds_override: Number of seeds that the command was given in place of the grid's own; ``benchmark.yaml``
+            notes it.
     """
     from logit_correction.atomic_files import replace_atomically, write_text_file
     from logit_correction.pages.console import build_console_table, make_console, print_wrapped
@@ -290,7 +291,9 @@ def write_results(benchmark: Benchmark, out_dir: Path, seeds: int | None = None)
         frame.to_csv(temporary, index=False)
     write_predictions(predictions, out_dir / PREDICTIONS)
     write_text_file(out_dir / "table.md", format_markdown(benchmark, frame, comparison))
-    settings = benchmark.text if seeds is None else f"# Run with --seeds {seeds}.\n{benchmark.text}"
+    settings = (
+        benchmark.text if num_seeds_override is None else f"# Run with --seeds {num_seeds_override}.\n{benchmark.text}"
+    )
     write_text_file(out_dir / "benchmark.yaml", settings)
     history = build_history_table(benchmark, out_dir)
     if len(history):

@@ -260,7 +260,7 @@ class AttributeEstimator(nn.Module, ABC):
             losses: (B,), without a gradient.
         """
 
-    def list_warnings(self) -> list[str]:
+    def list_estimate_warnings(self) -> list[str]:
         """Return what a user should know about the present estimates."""
         return []
 

@@ -91,7 +91,7 @@ class Given(AttributeEstimator):
     def assign_training(self, outputs: Tensor) -> Tensor:
         return self.given_attribute
 
-    def list_warnings(self) -> list[str]:
+    def list_estimate_warnings(self) -> list[str]:
         num_unknown = int((self.row_attribute < 0).sum())
         if not num_unknown:
             return []

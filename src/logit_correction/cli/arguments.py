@@ -155,9 +155,9 @@ def _read_config_of_run(arguments: Mapping[str, Any]) -> dict[str, Any]:
     folder = arguments.get("out") if arguments.get("resume") else arguments.get("run")
     if folder is None:
         return {}
-    from logit_correction.runs.folder import find_run_folders
+    from logit_correction.runs.folder import expand_seed_folders
 
-    first_run = find_run_folders([folder])[0]  # all runs of --seeds have the same options
+    first_run = expand_seed_folders([folder])[0]  # all runs of --seeds have the same options
     return read_yaml_file(first_run / "config.yaml")
 
 

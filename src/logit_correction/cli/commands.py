@@ -383,10 +383,10 @@ def report_command(runs: list[Path], *, out: Path | None = None, metric: list[st
         metric: a further figure of each group, of `list metrics` or by a dotted path; may be repeated
     """
     from logit_correction.pages.page import write_report_page
-    from logit_correction.runs.folder import PAGE, find_run_folders
+    from logit_correction.runs.folder import PAGE, expand_seed_folders
 
     out = out or runs[-1] / PAGE
-    write_report_page(find_run_folders(runs), out, metric or ())
+    write_report_page(expand_seed_folders(runs), out, metric or ())
     print(out)
     return 0
 

@@ -44,12 +44,12 @@ class Augmentation(ABC):
         """Return the changed images, unsigned bytes of the shape of the network's inputs.
 
         Args:
-            images: (B, C, H, W) unsigned bytes, of the store that ``choose_store`` returned.
+            images: (B, C, H, W) unsigned bytes, of the store that ``choose_store_to_augment`` returned.
             draws: (B, ``num_draws``) long, in 0..``DRAW_RANGE`` - 1.
             rows: (B,) long, the rows of the table that the images belong to.
         """
 
-    def choose_store(self, inputs: InputStore) -> InputStore:
+    def choose_store_to_augment(self, inputs: InputStore) -> InputStore:
         """Return the store whose images are changed; by default that of the table's inputs."""
         return inputs
 

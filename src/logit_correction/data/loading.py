@@ -81,7 +81,7 @@ class BatchLoader:
         self.augment = table.augment if shuffle else None
         if self.augment is not None:
             self.augment = self.augment.to(self.device)
-            store = self.augment.choose_store(store)
+            store = self.augment.choose_store_to_augment(store)
         self._reads_ahead = isinstance(store, ArrayStore) and not store.fits_on_device(self.device)
         self._store = store if self._reads_ahead else store.to(self.device)
         self._factor = store.scale / 255

@@ -322,7 +322,7 @@ def from_arrays(
         saved[name] = np.asarray([text or "" for text in texts])
     content = BytesIO()
     np.savez(content, **{name: np.ascontiguousarray(array) for name, array in saved.items()})  # type: ignore[arg-type]
-    return _save_file_source("Arrays", "arrays", content.getvalue(), ".npz", folder, options)
+    return _cache_rows_as_source("Arrays", "arrays", content.getvalue(), ".npz", folder, options)
 
 
 def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **options: Any) -> ComponentConfig:
@@ -359,15 +359,20 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
         raise InputError(f"{fault}: leave the column out, or write what is in it anew") from error
     if "path" in options:
         options.setdefault("root", str(Path.cwd()))
-    return _save_file_source("Table", "tables", content, ".parquet", folder, {"label": str(label), **options})
+    return _cache_rows_as_source("Table", "tables", content, ".parquet", folder, {"label": str(label), **options})
 
 
-def _save_file_source(
-    source: str, kind: str, content: bytes, suffix: str, folder: Path | str | None, options: dict[str, Any]
+def _cache_rows_as_source(
+    source_name: str,
+    cache_subfolder: str,
+    content: bytes,
+    suffix: str,
+    folder: Path | str | None,
+    options: dict[str, Any],
 ) -> ComponentConfig:
     """Save rows to a file named by its content, and return the source that reads it."""
-    file = cache_file(get_cache_folder() / kind if folder is None else Path(folder), content, suffix)
-    return ComponentConfig(source, {"file": str(file), **options})
+    file = cache_file(get_cache_folder() / cache_subfolder if folder is None else Path(folder), content, suffix)
+    return ComponentConfig(source_name, {"file": str(file), **options})
 
 
 def from_rows(

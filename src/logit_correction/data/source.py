@@ -55,7 +55,7 @@ class DataSource(ABC):
     def build(self) -> DataTable:
         """Read or make the data; ``InputError`` names a file that is missing or damaged, and says how to fix it."""
 
-    def ensure_files(self) -> None:  # noqa: B027  (most sources have no files of a known place)
+    def ensure_raw_files(self) -> None:  # noqa: B027  (most sources have no files of a known place)
         """Look for the files that ``build`` reads, or download them; ``InputError`` says where to get and put them."""
 
     def new_rows(self, inputs: Any, *, labelled: bool = False) -> Iterator[Rows]:

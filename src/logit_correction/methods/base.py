@@ -224,7 +224,7 @@ class Algorithm(nn.Module):
             self.group_prior.end_epoch()
         if self.in_pretraining or self.attributes is None:
             return []
-        warnings = self.attributes.list_warnings()
+        warnings = self.attributes.list_estimate_warnings()
         if self.group_prior is not None:
             warnings += describe_lost_labels(self.group_prior, self.attributes.correlation, self.info.label_names)
         return warnings

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -226,6 +226,13 @@ def build_comparison_table(reports: Sequence[Report]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(metrics, float))
 
 
+class _RunSeeds(NamedTuple):
+    """The seeds of a run: of its training, and of its data source if that has one."""
+
+    training: int | None
+    data: Any
+
+
 @dataclass(frozen=True)
 class Series:
     """Runs that differ only by their seed.
@@ -287,8 +294,8 @@ class Series:
             other: The series to compare with.
             metric: A name of ``SHOWN_METRICS`` that both series have.
         """
-        values = self._get_values_by_seed(metric)
-        other_values = other._get_values_by_seed(metric)
+        values = self._get_values_by_seeds(metric)
+        other_values = other._get_values_by_seeds(metric)
         if min(len(values), len(other_values)) > 1:
             differences = [values[seed] - other_values[seed] for seed in values if seed in other_values]
             if len(differences) > 1:
@@ -306,10 +313,10 @@ class Series:
             other, metric
         )
 
-    def _get_values_by_seed(self, metric: str) -> dict[tuple[Any, Any], float]:
-        """Return a metric of every run by the seeds of training and data; empty if a run lacks it."""
+    def _get_values_by_seeds(self, metric: str) -> dict[_RunSeeds, float]:
+        """Return a metric of every run by its seeds; empty if a run lacks it."""
         reports = [run.report for run in self.runs]
-        seeds = [(report.seed, report.data.options.get("seed")) for report in reports]
+        seeds = [_RunSeeds(report.seed, report.data.options.get("seed")) for report in reports]
         return dict(zip(seeds, self.get_values(metric), strict=False))
 
     def _compute_interval(self, metric: str) -> tuple[float, float, float]:

@@ -67,7 +67,7 @@ def build_accuracy_curve(metrics: Mapping[str, pd.DataFrame], colors: Mapping[st
         ``ticks``, epoch -> place on the horizontal axis, and ``lines`` with points ``(x, y)``, both in per cent from
         the left and from the top; None if no series has a validation accuracy.
     """
-    curves = {name: select_metric_by_epoch(table, "valid_average") for name, table in metrics.items()}
+    curves = {name: average_metric_by_epoch(table, "valid_average") for name, table in metrics.items()}
     epochs = [epoch for curve in curves.values() for epoch in curve.index]
     if not epochs:
         return None
@@ -86,8 +86,8 @@ def build_accuracy_curve(metrics: Mapping[str, pd.DataFrame], colors: Mapping[st
     return {"ticks": {epoch: scale(epoch) for epoch in ticks}, "lines": lines}
 
 
-def select_metric_by_epoch(table: pd.DataFrame, column: str) -> pd.Series[float]:
-    """Return a validation metric after each epoch of the last stage, without values that are not finite.
+def average_metric_by_epoch(table: pd.DataFrame, column: str) -> pd.Series[float]:
+    """Return the mean of a validation metric in each epoch of the last stage, without values that are not finite.
 
     Args:
         table: A run's ``metrics.csv``.

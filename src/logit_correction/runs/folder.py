@@ -57,10 +57,10 @@ class FolderHeld(InputError):
     """Another living process writes into the folder."""
 
 
-def find_run_folders(folders: Iterable[Path]) -> list[Path]:
+def expand_seed_folders(run_dirs: Iterable[Path]) -> list[Path]:
     """Return run folders, with the runs of ``train --seeds`` in place of the folder that holds them."""
     run_folders: list[Path] = []
-    for folder in folders:
+    for folder in run_dirs:
         runs = [config.parent for config in folder.glob(f"seed-*/{CONFIG}")]
         run_folders += sorted(runs, key=lambda run: (len(run.name), run.name)) or [folder]  # seed-10 after seed-9
     return run_folders
@@ -94,7 +94,7 @@ def check_run_folder(folder: Path, config: RunConfig, resume: bool) -> None:
             if not is_finished(folder):
                 state = f"an unfinished run: continue it by {format_option('resume', True)}, or"
             raise InputError(f"{out} already holds {state} give another folder")
-        first_run = find_run_folders([folder])[0]
+        first_run = expand_seed_folders([folder])[0]
         if first_run != folder:
             raise InputError(
                 f"{out} holds the runs of {format_option('seeds')}: add {format_option('seeds', 'N')} to continue "

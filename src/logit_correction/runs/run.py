@@ -292,7 +292,7 @@ def runs_table(runs: Sequence[os.PathLike[str] | str] | os.PathLike[str] | str) 
         InputError: ``runs`` is empty, or a folder holds no finished run.
     """
     run_list = [runs] if isinstance(runs, os.PathLike | str) else runs
-    folders = run_folder.find_run_folders(Path(run) for run in run_list)
+    folders = run_folder.expand_seed_folders(Path(run) for run in run_list)
     if not folders:
         raise InputError("runs_table has no runs: give some, or their folders")
     return build_comparison_table(read_reports(folders))

@@ -16,7 +16,7 @@ from typing import Any
 from logit_correction.atomic_files import write_text_file
 from logit_correction.checksums import CHECKSUMS_FILE, write_checksums
 from logit_correction.data.table import DataTable
-from logit_correction.distributed import rank, wait_for_processes
+from logit_correction.distributed import get_rank, wait_for_processes
 from logit_correction.errors import InputError
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import launch_processes, prepare_run
@@ -166,7 +166,7 @@ def train_into(
             return _complete_finished_run(folder, page)
         device = launch_processes(config.training)
         wait_for_processes()  # each process has found the folder free before the first one writes into it
-        writes = rank() == 0
+        writes = get_rank() == 0
         if writes and not (folder / run_folder.CONFIG).is_file():
             write_text_file(folder / run_folder.CONFIG, config.to_yaml())
         if writes and announce is not None:

@@ -246,7 +246,7 @@ def _iterate_results(
     ) as pool:
         numbers = {pool.submit(_train_in_worker, number): number for number in range(len(candidates))}
         for future in as_completed(numbers):
-            yield numbers[future], partial(_unpickle_trained_candidate, candidates[numbers[future]], future)
+            yield numbers[future], partial(_load_worker_result, candidates[numbers[future]], future)
 
 
 #: What a worker trains; a fork inherits it, so nothing is pickled.
@@ -264,5 +264,5 @@ def _train_in_worker(candidate_index: int) -> bytes:
     return pickle.dumps((trained.network, trained.in_distribution_logits, trained.seconds, trained.conflicts))
 
 
-def _unpickle_trained_candidate(candidate: Candidate, future: Future[bytes]) -> TrainedCandidate:
+def _load_worker_result(candidate: Candidate, future: Future[bytes]) -> TrainedCandidate:
     return TrainedCandidate(candidate, *pickle.loads(future.result()))  # bytes that this program has made

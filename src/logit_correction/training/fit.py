@@ -26,8 +26,8 @@ from logit_correction.distributed import (
     average_gradients_in_place,
     broadcast_from_first_process,
     broadcast_object,
-    num_processes,
-    rank,
+    count_processes,
+    get_rank,
     wait_for_processes,
 )
 from logit_correction.errors import InputError, TrainingError, TrainingInterrupted
@@ -122,7 +122,7 @@ class Trainer:
                 network.compile()
 
     @property
-    def epochs(self) -> int:
+    def stage_epochs(self) -> int:
         """The epochs of the present stage."""
         stage = self.progress.plan
         assert stage is not None and self.config.epochs is not None
@@ -210,15 +210,15 @@ class Trainer:
         loader = BatchLoader(
             self.table,
             "train",
-            batch_size=stage.batch_size(config.batch_size, num_processes()),
+            batch_size=stage.compute_global_batch_size(config.batch_size, count_processes()),
             # Counted from the last stage, so that methods of one stage and of several see their rows in one order.
             seed=derive_seed(config.seed, "stage", algorithm.num_stages - 1 - progress.stage),
             shuffle=True,
             sample_weight=stage.sample_weight,
             drop_last=config.drop_last,
             device=self.device,
-            rank=rank(),
-            world_size=num_processes(),
+            rank=get_rank(),
+            world_size=count_processes(),
         )
         # Torch's own wrapper warns, or fails, wherever a stage leaves networks untrained. Buffers stay each process's
         # own: the methods reduce what must be common.
@@ -236,7 +236,7 @@ class Trainer:
         optimizer = make_optimizer(groups, config, stage.learning_rate or config.learning_rate)
         if optimizer_state is not None:
             optimizer.load_state_dict(optimizer_state)
-        epochs = self.epochs
+        epochs = self.stage_epochs
         last_epoch = self.last_epochs[0] if self.last_epochs and self.in_last_stage else epochs
         title = type(algorithm).__name__
         if algorithm.num_stages > 1:
@@ -258,7 +258,7 @@ class Trainer:
         progress = self.progress
         config = self.config
         num_steps = len(loader)
-        is_single = num_processes() == 1
+        is_single = count_processes() == 1
         for batch in loader.epoch(progress.epoch, progress.step):
             stage_step = progress.epoch * num_steps + progress.step
             for group in optimizer.param_groups:
@@ -394,7 +394,7 @@ class Trainer:
             remedy = MetricsRecorder.describe_remedy()
             raise TrainingError(f"the weights are not finite after step {total_steps}: {remedy}")
         self.progress.seconds = time.monotonic() - self._started_at
-        if self.checkpoint_path is not None and rank() == 0:
+        if self.checkpoint_path is not None and get_rank() == 0:
             write_checkpoint(
                 self.checkpoint_path,
                 data=self.fingerprint,

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import product
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -252,25 +252,36 @@ class Spectrum(ImageView):
 
 def _compute_power_features(grey: Tensor) -> Tensor:
     """Return log power in bands and the share of fine detail: (B, H, W) in [0, 1] -> (B, bands + 2)."""
-    window, bands, total, fine = _make_spectrum_weights(*grey.shape[1:])
+    weights = _build_spectrum_weights(*grey.shape[1:])
     # The window fades the edges out: they would look like fine detail where the image does not repeat.
-    centred = (grey - grey.mean((1, 2), keepdim=True)) * window
+    centred = (grey - grey.mean((1, 2), keepdim=True)) * weights.window
     spectrum = torch.view_as_real(torch.fft.rfft2(centred)).square_().sum(3).flatten(1)
     floor = 1e-6  # the power of rounding to bytes
-    share = (spectrum @ fine + floor * fine.sum()) / (spectrum @ total + floor * total.sum())
+    fine_power = spectrum @ weights.fine_sum + floor * weights.fine_sum.sum()
+    total_power = spectrum @ weights.total_sum + floor * weights.total_sum.sum()
+    share = fine_power / total_power
     share = share.clamp_min(floor).unsqueeze(1)
-    return torch.cat([(spectrum @ bands + floor).log(), share, share.log()], dim=1)
+    return torch.cat([(spectrum @ weights.band_mean + floor).log(), share, share.log()], dim=1)
+
+
+class _SpectrumWeights(NamedTuple):
+    """A window for an image, and weights for its spectrum of S = H * (W // 2 + 1) frequencies.
+
+    Attributes:
+        window: (H, W). Its squares add up to 1, so that white noise has its variance as power in each frequency.
+        band_mean: (S, bands), weights that average over each band.
+        total_sum: (S,), weights that add up all frequencies.
+        fine_sum: (S,), weights that add up the frequencies above half the greatest.
+    """
+
+    window: Tensor
+    band_mean: Tensor
+    total_sum: Tensor
+    fine_sum: Tensor
 
 
 @lru_cache(maxsize=8)
-def _make_spectrum_weights(height: int, width: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return a window, and weights for the spectrum of S = H * (W // 2 + 1) frequencies of an image.
-
-    Returns:
-        The window (H, W), whose squares add up to 1, so that white noise has its variance as power in each frequency.
-        Weights that average over each band (S, bands), that add up all frequencies (S,), and that add up those above
-        half the greatest (S,).
-    """
+def _build_spectrum_weights(height: int, width: int) -> _SpectrumWeights:
     down = torch.hann_window(height + 2, periodic=False)[1:-1]
     across = torch.hann_window(width + 2, periodic=False)[1:-1]
     window = down.unsqueeze(1) * across
@@ -286,7 +297,7 @@ def _make_spectrum_weights(height: int, width: int) -> tuple[Tensor, Tensor, Ten
     num_bands = min(16, min(height, width) // 2)
     band = (radius * 2 * num_bands).round().long().sub(1).clamp(0, num_bands - 1)
     bands = one_hot(band, num_bands) * total.unsqueeze(1)
-    return window, bands / bands.sum(0), total, total * (radius > 0.25)
+    return _SpectrumWeights(window, bands / bands.sum(0), total, total * (radius > 0.25))
 
 
 def _compute_neighbour_differences(grey: Tensor) -> Tensor:

@@ -121,24 +121,28 @@ def compute_bins(values: Array, num_bins: int) -> list[Any]:
     return find_most_frequent_categories(values[values != ""], num_bins)
 
 
-def assign_bins(values: Array, cuts: Sequence[Any], num_bins: int = 0) -> NDArray[np.int64]:
+def assign_bins(values: Array, edges_or_names: Sequence[Any], total_bins: int | None = None) -> NDArray[np.int64]:
     """Return the bin of a column in which each value lies.
 
     Args:
         values: (N,) numbers or names.
-        cuts: Edges or names, of ``compute_bins``. A number at an edge lies above it.
-        num_bins: Number of bins; by default two more than cuts.
+        edges_or_names: Those of ``compute_bins``. A number at an edge lies above it.
+        total_bins: Number of bins, with those of missing values and of other names; by default two more than
+            ``edges_or_names``.
 
     Returns:
-        (N,) numbers of bins. The last bin is that of missing values, the last but one that of names outside the cuts.
+        (N,) numbers of bins. The last bin is that of missing values, the last but one that of other names.
     """
-    num_bins = num_bins or len(cuts) + 2
+    if total_bins is None:
+        total_bins = len(edges_or_names) + 2
     if is_numeric(values):
-        bin_index = np.searchsorted(np.asarray(cuts, dtype=np.float64), values.astype(np.float64), side="right")
+        bin_index = np.searchsorted(
+            np.asarray(edges_or_names, dtype=np.float64), values.astype(np.float64), side="right"
+        )
     else:
-        bin_index = pd.Index(cuts, dtype=object).get_indexer(pd.Index(values, dtype=object))
-        bin_index = np.where(bin_index < 0, num_bins - 2, bin_index)
-    return np.where(find_missing_values(values), num_bins - 1, bin_index).astype(np.int64)
+        bin_index = pd.Index(edges_or_names, dtype=object).get_indexer(pd.Index(values, dtype=object))
+        bin_index = np.where(bin_index < 0, total_bins - 2, bin_index)
+    return np.where(find_missing_values(values), total_bins - 1, bin_index).astype(np.int64)
 
 
 def describe_bins(numbers: Array, edges: Sequence[float], format_values: Callable[[Array], list[str]]) -> list[str]:

@@ -78,7 +78,7 @@ class CorruptedCIFAR10(PublishedSource):
         self.files = [f"{pct}/align", f"{pct}/conflict", f"{pct}/valid", "test"]
         self.source = f"its publisher, in the share of conflicts that {format_option('data.minority_ratio')} gives"
 
-    def ensure_files(self) -> None:
+    def ensure_raw_files(self) -> None:
         if self.is_published:
             self.find_folder()
         else:

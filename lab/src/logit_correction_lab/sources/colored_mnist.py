@@ -100,7 +100,7 @@ class ColoredMNIST(DataSource):
         self.download = download
         self.reader = ImageReader((28, 28), scale=SCALINGS[scaling])
 
-    def ensure_files(self) -> None:
+    def ensure_raw_files(self) -> None:
         read_mnist(self.root, self.download)
 
     def build(self) -> DataTable:

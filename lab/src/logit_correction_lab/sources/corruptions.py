@@ -285,10 +285,10 @@ def change_saturation(images: Floats, streams: RandomStreams, factor: float, off
     return np.where(old > 0, changed, reddened)
 
 
-def reduce_contrast(images: Floats, streams: RandomStreams, factor: float) -> Floats:
-    """Move each value towards the mean of its channel: (x - mean) factor + mean."""
+def reduce_contrast(images: Floats, streams: RandomStreams, contrast_scale: float) -> Floats:
+    """Move each value towards the mean of its channel: (x - mean) contrast_scale + mean."""
     mean = images.mean(axis=(1, 2), keepdims=True)
-    return (images - mean) * factor + mean
+    return (images - mean) * contrast_scale + mean
 
 
 def add_jpeg_artefacts(images: Floats, streams: RandomStreams, quality: int) -> Floats:

@@ -196,7 +196,7 @@ class Planted(DataSource):
             numbered = [f"{self.mark} {number}" for number in range(len(self.labels))]
             self.marks = list(VALUES.get(self.mark, numbered))[: len(self.labels)]
 
-    def ensure_files(self) -> None:
+    def ensure_raw_files(self) -> None:
         if self.kind == "photos":
             ensure_cifar10(self.root, self.download)
         elif self.kind == "mnist":

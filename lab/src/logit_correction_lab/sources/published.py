@@ -56,7 +56,7 @@ class PublishedSource(DataSource):
     files: Sequence[str]
     source: str
 
-    def ensure_files(self) -> None:
+    def ensure_raw_files(self) -> None:
         self.find_folder()
 
     def find_folder(self) -> Path:
