@@ -168,22 +168,22 @@ def claim_quickstart() -> Claim:
     return Claim("digits", f"Where the colour helps: {helps}. Where it misleads: {misleads}.")
 
 
-def read_new_rows(rows: str = "all sets", column: str = "gain_won") -> list[float]:
-    """Return figures of new rows by 20 and by 50 answers."""
-    return [read_figure("new-rows/figures.csv", column, rows=rows, answers=answers) for answers in (20, 50)]
+def read_selection(column: str, answers: int, rows: str = "all sets") -> float:
+    """Return a figure of what a fix by so many answers about new rows wins."""
+    return read_figure("new-rows/selection.csv", column, rows=rows, rule="taught", answers=answers)
 
 
 def format_new_rows() -> dict[str, str]:
     """Return the figures of new rows that README and their page repeat."""
-    sets = read_table("new-rows/sets.csv")
-    by_20, by_50 = (format_number(share, 0) for share in read_new_rows())
     harder = "new rows that are merely harder"
+    shares = [format_number(read_selection("gain_won", answers), 0) for answers in (10, 20, 50)]
     return {
-        "sets": str(sets[sets["best"] - sets["ERM"] >= 3]["set"].nunique()),
-        "by_20": f"{by_20} %",
-        "by_50": f"{by_50} %",
-        "loss": format_number(-min(read_new_rows(column="elsewhere")), 2),
-        "loss_harder": format_number(-min(read_new_rows(harder, "elsewhere"))),
+        "sets": f"{read_selection('sets', 20):.0f}",
+        "other_sets": f"{read_selection('other_sets', 20):.0f}",
+        "shares": format_list(shares),
+        "elsewhere": format_number(read_selection("elsewhere", 20)),
+        "worst": format_number(-read_selection("elsewhere_worst", 20)),
+        "harder": format_number(-read_selection("elsewhere", 20, harder)),
     }
 
 
@@ -222,9 +222,10 @@ def claim_readme() -> Claims:
     new_rows = format_new_rows()
     yield Claim(
         "new-rows",
-        f"On {new_rows['sets']} sets, 20 answers win {new_rows['by_20']} of what the best candidate would win over "
-        f"ERM, and 50 answers {new_rows['by_50']}. On six sets without much to win they lose {new_rows['loss']} points "
-        f"or less on average, and {new_rows['loss_harder']} where new rows are merely harder",
+        f"On {new_rows['sets']} sets, 10, 20 and 50 answers win {new_rows['shares']} % of what the best candidate "
+        f"would win over ERM. On {new_rows['other_sets']} sets without much to win 20 answers gain "
+        f"{new_rows['elsewhere']} points on average and lose {new_rows['worst']} at worst. Where new rows are merely "
+        f"harder they lose {new_rows['harder']}",
     )
     drawn = format_drawn_sets()
     yield Claim(
@@ -539,9 +540,10 @@ def claim_new_rows() -> Claims:
     new_rows = format_new_rows()
     yield Claim(
         "new-rows",
-        f"On {new_rows['sets']} sets where there is something to win, 20 answers won {new_rows['by_20']} of the best "
-        f"candidate's gain, and 50 won {new_rows['by_50']}. On six others they lost {new_rows['loss']} points or less, "
-        f"and {new_rows['loss_harder']} where the new rows are merely harder",
+        f"On {new_rows['sets']} sets where there is something to win, 10, 20 and 50 answers won {new_rows['shares']} % "
+        f"of the best candidate's gain. On {new_rows['other_sets']} others 20 answers gained {new_rows['elsewhere']} "
+        f"points on average, and lost {new_rows['worst']} at worst; where new rows are merely harder they lost "
+        f"{new_rows['harder']}",
     )
     figures = read_table("new-rows/figures.csv")
     drawn = figures[figures["rows"].str.startswith("drawn cases") & (figures["answers"] == 50)]
