@@ -19,8 +19,8 @@ from typing import Any
 
 #: What a training imports.
 IMPORTS = (
-    *("torch", "torchvision", "sklearn.linear_model", "sklearn.model_selection"),
-    *("pandas", "pyarrow.parquet", "transformers", "joblib", "logit_correction.runs.train"),
+    *("torch", "sklearn.linear_model", "sklearn.model_selection"),
+    *("pandas", "pyarrow.parquet", "joblib", "logit_correction.runs.train"),
 )
 
 

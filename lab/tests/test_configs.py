@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ DATA = ("cmnist", "ccifar10", "bffhq", "waterbirds", "celeba", "civilcomments")
 METHODS = {name.lower(): name for name in ("ERM", "GroupDRO", "JTT", "LfF", "DFA", "LC", "StagedLC")}
 
 
+@cache
 def read_config(data: str, method: str, *words: object) -> RunConfig:
     arguments = ["--config", FOLDER / f"{data}-{method}.yaml", *words, "--out", "run"]
     config: RunConfig = parse_arguments("train", commands.train_command, [str(word) for word in arguments])["config"]
@@ -209,6 +211,12 @@ def test_lc_and_its_baselines_take_fifty_thousand_steps(data: str, rows: int, ba
     assert round(swap * per_epoch, -2) == 10_000
 
 
+@cache
+def read_cells(name: str) -> dict[tuple[str, str], Any]:
+    """The cells of a shipped grid by row and column."""
+    return {(cell.row, cell.column): cell for cell in read_grid(name, seeds=1).make_cells(Path("out"))}
+
+
 def list_options_except(config: RunConfig, *names: str) -> dict[str, Any]:
     """The options of a run except some, and except the seed."""
     flat = complete_config(config).to_dict()
@@ -224,7 +232,7 @@ COLUMNS = {"Waterbirds": "waterbirds", "CelebA": "celeba", "CivilComments": "civ
     ("name", "columns"), [("table2", COLUMNS), ("table1-ccifar10", {"0.5": "ccifar10"})], ids=["table2", "table1"]
 )
 def test_the_tables_are_trained_with_the_recipes(name: str, columns: dict[str, str]) -> None:
-    cells = {(cell.row, cell.column): cell for cell in read_grid(name, seeds=1).make_cells(Path("out"))}
+    cells = read_cells(name)
     for column, data in columns.items():
         for method, row in METHODS.items():
             rules = ("selection",) if name == "table2" else ()
@@ -242,7 +250,7 @@ def test_the_tables_are_trained_with_the_recipes(name: str, columns: dict[str, s
     ],
 )
 def test_grids_of_the_paper_are_trained_with_the_recipes(name: str, row: str, column: str, data: str) -> None:
-    cells = {(cell.row, cell.column): cell for cell in read_grid(name, seeds=1).make_cells(Path("out"))}
+    cells = read_cells(name)
     method = row.lower() if row.lower() in METHODS else "lc"
     others = ("device", "threads", "log_every", "batch_size")
     config = cells[row, column].build_config()

@@ -77,12 +77,18 @@ def test_category_column_is_read_as_names_everywhere(form: str, folder: Path) ->
     assert run.evaluate(frame)["average"] == 1.0
     assert run.evaluate(frame.astype({"ward": object}))["average"] == 1.0  # the same values, no category
     rows = frame[["ward", "z"]]
-    classifier = LogitCorrectionClassifier(epochs=20, random_state=0).fit(rows, frame["y"])
+    classifier = LogitCorrectionClassifier("ERM", epochs=20, random_state=0).fit(rows, frame["y"])
     assert classifier.score(rows, frame["y"]) == classifier.score(rows.astype({"ward": object}), frame["y"]) == 1.0
 
 
 @pytest.mark.parametrize("writer", ["pandas", "Arrow", "notes of pandas alone"])
-@pytest.mark.parametrize("form", ["whole numbers", "floats", "ordered", "days"])
+@pytest.mark.parametrize(
+    "form",
+    [
+        *("whole numbers", "days"),
+        *(pytest.param(form, marks=pytest.mark.slow) for form in ("floats", "ordered")),
+    ],
+)
 def test_category_column_lost_by_parquet_is_read_as_names(writer: str, form: str, run_command: CommandRunner) -> None:
     frame, ward = draw_wards()
     frame["ward"] = CATEGORIES[form](ward)

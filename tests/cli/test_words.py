@@ -107,6 +107,6 @@ def test_training_does_not_import_the_compiler_of_torch(tmp_path: Path) -> None:
         "heavy = {'torch._dynamo', 'lightning_fabric', 'torchvision', 'sympy', 'matplotlib'} & set(sys.modules)\n"
         "sys.exit(f'loaded: {heavy}' if heavy else status)\n"
     )
-    words = ["train", "--data", "Digits", "--epochs", "2", "--out", str(tmp_path / "run")]
+    words = ["train", "--data", "Digits", "--shortcut", "colour", "--epochs", "2", "--out", str(tmp_path / "run")]
     process = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True)
     assert process.returncode == 0, process.stderr

@@ -318,7 +318,7 @@ def test_text_features_are_mixed_before_the_dropout_of_the_head(tiny_bert: Path)
         assert isinstance(head, DropoutLinear) and head.in_features == 2 * network.head.in_features
 
 
-@pytest.mark.parametrize("network", ["ResNet18", "Timm"])
+@pytest.mark.parametrize("network", ["ResNet18", pytest.param("Timm", marks=pytest.mark.slow)])
 def test_torchvision_that_does_not_fit_torch_gives_one_message(network: str, tmp_path: Path) -> None:
     package = tmp_path / "packages" / "torchvision"
     package.mkdir(parents=True)

@@ -77,16 +77,21 @@ def test_average_of_heads_on_the_same_features_is_one_head(averaged_run: Path) -
     assert not list(averaged_run.glob("*resume*"))
 
 
-def test_average_run_is_loaded_evaluated_and_exported(averaged_run: Path, tmp_path: Path) -> None:
+def test_average_run_is_loaded_and_evaluated(averaged_run: Path) -> None:
     run = load(averaged_run)
     assert run.report.method == "Average"
     assert run.evaluate("test")["average"] == run.report.test.average
     assert RunConfig.read(averaged_run / "config.yaml").method.options["members"] == MEMBERS
     rows = build_people_frame(20, 2)
     assert run.evaluate(rows, label="outcome")["count"] == 20
-    pytest.importorskip("onnxscript")
-    folder = export(run, "onnx", tmp_path / "onnx")
-    assert (folder / "model.onnx").is_file()
+
+
+@pytest.mark.parametrize("export_format", ["torch-export", pytest.param("onnx", marks=pytest.mark.slow)])
+def test_average_run_is_exported(export_format: str, averaged_run: Path, tmp_path: Path) -> None:
+    if export_format == "onnx":
+        pytest.importorskip("onnxscript")
+    folder = export(load(averaged_run), export_format, tmp_path / "out")
+    assert (folder / {"onnx": "model.onnx", "torch-export": "model.pt2"}[export_format]).is_file()
 
 
 @pytest.mark.parametrize("network", ["Linear", "MLP"])
