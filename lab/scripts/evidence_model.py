@@ -24,6 +24,7 @@ from new_rows import TRUE
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
+from logit_correction.finding import MIN_CONFLICTS_TO_CHECK
 from logit_correction.shortcuts.evidence import MIN_FLAGGED_ROWS, EvidenceModel
 
 Array: TypeAlias = NDArray[np.float64]
@@ -254,6 +255,8 @@ def main() -> None:
     threshold = EvidenceModel.verdicts["shortcut"]
     for value in (threshold, threshold - 0.1, threshold + 0.1):
         results[f"the model, P above {value:.1f}"] = evaluate_rule(cases, compute_gains(cases, table, value))
+    gain = compute_gains(cases, table[table["flagged"] >= MIN_CONFLICTS_TO_CHECK], threshold)
+    results[f"the model, and {MIN_CONFLICTS_TO_CHECK} flagged rows or more"] = evaluate_rule(cases, gain)
     asked_above = EvidenceModel.verdicts["cannot tell"]
     gain = compute_gains(cases, table, asked_above) * cases["what"].isin(PLANTED).to_numpy()
     results[f"P above {asked_above}, and a person answers"] = evaluate_rule(cases, gain)

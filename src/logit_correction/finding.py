@@ -117,7 +117,7 @@ class Finding:
     """The verdict of a search, what it is about, and all evidence.
 
     Attributes:
-        verdict: Whether there is a shortcut.
+        verdict: ``shortcut`` where the user named one, else whether one may be there; see ``corrects``.
         views: What is corrected by; empty where nothing is.
         user_named: Whether the shortcut was named, see ``decided_by``; then no verdict was computed.
         legitimate: Views that the user called legitimate causes.

@@ -69,7 +69,7 @@ class AttributeEstimates:
 
     @property
     def verdict(self) -> str | None:
-        """``shortcut``, ``none found`` or ``cannot tell``; None for an estimator that does not search."""
+        """``shortcut`` (you named it), ``none found`` or ``cannot tell``; None if the estimator does not search."""
         return None if self.evidence is None else str(self.evidence["verdict"])
 
     @property
