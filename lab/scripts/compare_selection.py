@@ -19,8 +19,8 @@ Rules; new rows are asked about whether or not a change of the inputs was seen, 
   probability of being best, also where ERM would be advised
 - average, dispute: the same, all rows by disagreement
 - advised: the average, or ERM where that is advised; advised if sure: ERM unless the 90 % interval excludes 0
-- taught: ``advised`` with the correction learned from the same labels, what a fix trains; taught all: advised or not;
-  taught if changed: only asked where a change was seen
+- taught: ``advised``, the average or ERM, with the correction learned from the same labels, what a fix trains; taught
+  all: the average, advised or not; taught if changed: only asked where a change was seen
 - single: the likeliest candidate, or ERM, as with ``--single``; greatest gain: the candidate of the greatest gain
 - ERM taught: the correction of ERM's logits
 - uniform average: all candidates, no label; ERM average: as many ERMs, no label
@@ -237,9 +237,9 @@ def compare_averages(
     labelled = sample.pool[rows]
     row_weight = 1 / probability[rows]
     result["taught all"] = measure_taught(kept, sample, averaged, labelled, row_weight)
-    result["taught"] = result["taught all"] if average.is_advised else erm
-    result["taught if changed"] = result["taught"] if sample.prior_gain is None else erm
     result["ERM taught"] = measure_taught(kept, sample, sample.logits[0], labelled, row_weight)
+    result["taught"] = result["taught all"] if average.is_advised else result["ERM taught"]
+    result["taught if changed"] = result["taught"] if sample.prior_gain is None else erm
     return result
 
 

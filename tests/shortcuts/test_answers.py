@@ -238,7 +238,7 @@ def test_summary_has_no_gain_if_erm_is_chosen(copy: Audit) -> None:
     copy.answer(as_erm, replace_answers=True)
     new = copy.summary["new_rows"]
     assert (new["chosen"], new["gain"], new["gain_low"], new["gain_high"]) == ("ERM", None, None, None)
-    assert not (copy.path / "answers.npz").exists()  # nothing is learned from them
+    assert (copy.path / "answers.npz").exists()  # ERM learns from them too
 
 
 def test_printed_command_trains_erm_where_it_is_advised(
@@ -253,7 +253,8 @@ def test_printed_command_trains_erm_where_it_is_advised(
     assert words, shown
     assert main([*words[1].split(), "--out", str(tmp_path / "ordinary")]) == 0
     run = load(tmp_path / "ordinary")
-    assert run.report.method == "ERM" == copy.advised_config.method.name
+    assert run.report.display_name == "ERM with answers"
+    assert [member["method"]["name"] for member in copy.advised_config.method.options["members"]] == ["ERM"]
     assert run.report.refit is not None and run.report.refit.rows == len(TRAINING_FRAME)
     kept = copy.fix(refit=False)
     assert kept.report.refit is None and kept.report.test.average == run.report.test.average

@@ -569,8 +569,10 @@ class Report:
 
     @property
     def training_name(self) -> str:
-        """The method's name, and the views that its networks do not get."""
-        return format_training_name(self.method, self.training.get("leave_out") or ())
+        """The method's name, and the views that its networks do not get; an average of one member has its name."""
+        members = self.method_options.get("members") or ()
+        method = f"{members[0].get('name', self.method)} with answers" if len(members) == 1 else self.method
+        return format_training_name(method, self.training.get("leave_out") or ())
 
     @property
     def display_name(self) -> str:

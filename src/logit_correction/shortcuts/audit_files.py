@@ -86,7 +86,9 @@ def write_selection(
 
 
 def build_advised_config(selection: Selection, rows: NewRows, out_dir: Path, audit_dir: Path) -> RunConfig:
-    """Return the config of what is advised: an average, whose labelled rows are written, one candidate, or ERM.
+    """Return the config of what is advised: an average, whose labelled rows are written, or one candidate.
+
+    Where ERM is advised, it is the only member of the average if there are answers to learn a correction from.
 
     Args:
         selection: By all answers.
@@ -94,10 +96,11 @@ def build_advised_config(selection: Selection, rows: NewRows, out_dir: Path, aud
         out_dir: Folder to write to; its files will replace those of ``audit_dir``.
         audit_dir: The folder that the config names.
     """
-    if selection.correction is None or selection.single:
+    learns = selection.learns_from_answers and bool(selection.answers)
+    if selection.single or (selection.correction is None and not learns):
         return RunConfig.from_dict((selection.correction or selection.candidates[0]).config)
     _write_answers(out_dir / ANSWERS, rows, count_answers(selection))
-    return build_average_config(selection, audit_dir.resolve() / ANSWERS if selection.learns_from_answers else None)
+    return build_average_config(selection, audit_dir.resolve() / ANSWERS if learns else None)
 
 
 def _write_answers(path: Path, rows: NewRows, counts: AnswerCounts | None) -> None:
@@ -129,20 +132,22 @@ def build_average_config(selection: Selection, answers: Path | None) -> RunConfi
     """Return the config of the average that is advised: that of ERM, with the members' methods and weights.
 
     Args:
-        selection: Whose ``members`` are averaged.
+        selection: Whose ``members`` are averaged; ERM alone where it has none.
         answers: File of the labelled new rows from which a correction is learned; None learns none.
     """
+    weights = {result.name: result.weight or 0 for result in selection.members} or {selection.candidates[0].name: 1}
     erm = selection.candidates[0].config
     left_out = list(erm.get("leave_out") or [])
-    total = sum(result.weight or 0 for result in selection.members)
+    total = sum(weights.values())
     members = [
         {
             "name": result.name,
-            "weight": round((result.weight or 0) / total, 4),
+            "weight": round(weights[result.name] / total, 4),
             "method": result.config["method"],
             "leave_out": [view for view in result.config.get("leave_out") or [] if view not in left_out],
         }
-        for result in selection.members
+        for result in sorted(selection.candidates, key=lambda result: -weights.get(result.name, 0))
+        if result.name in weights
     ]
     method: dict[str, Any] = {"name": "Average", "members": members}
     if answers is not None:

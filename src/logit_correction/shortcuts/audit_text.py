@@ -308,8 +308,10 @@ def _describe_selection(selection: Selection, shown_audit_dir: str) -> AuditText
         sentences = [counts.describe(), *reversed(sentences)]
     if selection.answers and selection.num_needed:
         sentences.append(f"To be sure takes about {selection.num_needed:,} further answers")
-    if selection.members and not selection.single and not selection.learns_from_answers:
+    if selection.answers and not selection.single and not selection.learns_from_answers:
         sentences.append(explain_unused_answers("the inputs of the new rows are too large to keep"))
+    elif selection.answers and selection.learns_from_answers:
+        sentences.append("The training also learns from your answers, where that is better on those held out")
     return AuditText(
         headline=_format_selection_headline(selection),
         sentences=sentences,

@@ -268,8 +268,8 @@ class Selection:
         average: The average of the candidates, or the likeliest correction where one candidate was asked for; None
             without answers, and in audits of older versions.
         single: Whether one candidate is to be trained, and no average, also for want of logits.
-        learns_from_answers: Whether a fix learns a correction from the answers; not where one candidate was asked for,
-            and where the inputs of the new rows were too large to keep.
+        learns_from_answers: Whether a fix, also one of ERM, learns a correction from the answers; not where one
+            candidate was asked for, and where the inputs of the new rows were too large to keep.
         view_shifts: How well each view separates new rows from validation rows, the greatest area first; None in audits
             of older versions, and of too few rows.
         answered_rows: Rows of sheets that were answered, with the predictions, those in dispute first.
