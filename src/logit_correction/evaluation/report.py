@@ -570,7 +570,7 @@ class Report:
     @property
     def training_name(self) -> str:
         """The method's name, and the views that its networks do not get; an average of one member has its name."""
-        members = self.method_options.get("members") or ()
+        members = self.method_options.get("members") or []
         method = f"{members[0].get('name', self.method)} with answers" if len(members) == 1 else self.method
         return format_training_name(method, self.training.get("leave_out") or ())
 
