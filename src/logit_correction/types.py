@@ -246,7 +246,7 @@ class DataInfo:
         return self.correlation
 
 
-def _return_none(argument: object) -> None:
+def _do_nothing(argument: object) -> None:
     """Do nothing; a function of the module, so that objects that hold it can be pickled."""
 
 
@@ -271,7 +271,7 @@ class ViewInputs:
 
     num_rows: int
     inputs: Callable[[Tensor], Inputs]
-    images: Callable[[Tensor], Tensor | None] = _return_none
+    images: Callable[[Tensor], Tensor | None] = _do_nothing
     texts: Sequence[str] | None = None
     columns: Mapping[str, Array] = field(default_factory=dict)
     files: Sequence[Path] | None = None
@@ -332,7 +332,7 @@ class TrainingRows:
     lines: Tensor | None = None
     epochs: int = 0
     held_out: TrainingRows | None = None
-    report: Callable[[str], None] = _return_none
+    report: Callable[[str], None] = _do_nothing
 
 
 @dataclass

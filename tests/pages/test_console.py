@@ -15,7 +15,7 @@ from rich.console import Console
 from logit_correction.evaluation.report import DataSummary, EpochSelection, GroupReport, Report
 from logit_correction.finding_text import describe_finding, finding_to_dict
 from logit_correction.pages.compare import build_comparison_table, read_reports
-from logit_correction.pages.console import build_runs_table, print_runs
+from logit_correction.pages.console import build_runs_table, print_run_metrics
 
 from .conftest import build_finding, build_view_evidence
 
@@ -81,7 +81,7 @@ def test_print_runs_prints_the_finding_with_advice(
     make_birds_run: RunWriter, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     finding = build_finding("shortcut", ["colour"], build_view_evidence("colour"))
-    print_runs([make_birds_run(tmp_path / "run", "LC", evidence=finding_to_dict(finding))], Path("here"))
+    print_run_metrics([make_birds_run(tmp_path / "run", "LC", evidence=finding_to_dict(finding))], Path("here"))
     finding_line, advice_line, page = capsys.readouterr().out.splitlines()[-3:]
     assert (finding_line, page) == (
         f"shortcut: cannot tell, corrected by colour. {describe_finding(finding)}.",
@@ -89,7 +89,7 @@ def test_print_runs_prints_the_finding_with_advice(
     ) and "`--legitimate colour`" in advice_line
     assert "93" in finding_line and "76 rows" in finding_line
     user_named = finding_to_dict(build_finding("shortcut", ["column:[red]site"]))  # a person named it: nothing to say
-    print_runs([make_birds_run(tmp_path / "said", "LC", evidence=user_named)], Path("here"))
+    print_run_metrics([make_birds_run(tmp_path / "said", "LC", evidence=user_named)], Path("here"))
     expected_line = "shortcut: the column `[red]site`. You named this shortcut."
     assert capsys.readouterr().out.splitlines()[-2:] == [expected_line, "page: here"]
 
@@ -98,7 +98,7 @@ def test_print_runs_prints_mean_and_deviation_of_several_seeds(
     make_birds_run: RunWriter, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folders = [make_birds_run(tmp_path / str(seed), "LC", seed=seed) for seed in range(3)]
-    print_runs(folders, tmp_path / "report.html")
+    print_run_metrics(folders, tmp_path / "report.html")
     values = [100 * report.test.average for report in read_reports(folders)]
     expected = (
         f"Average: {np.mean(values):.1f} % in the mean of 3 seeds, standard deviation {np.std(values, ddof=1):.1f}"

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logit_correction import ComponentConfig, InputError, RunConfig, TrainingConfig
-from logit_correction.runs.assemble import choose_network, fill_defaults_from_data
+from logit_correction.runs.assemble import choose_default_network, fill_defaults_from_data
 from logit_correction.runs.options import RUN_ARGUMENTS, complete_config, find_component_class, get_component_kinds
 from logit_correction.types import DataInfo
 
@@ -158,7 +158,7 @@ def test_network_and_weight_decay_fit_the_data(
     shape: tuple[int, ...], kind: dict[str, bool], name: str, decay: float
 ) -> None:
     info = DataInfo(num_labels=2, num_rows=9, input_shape=shape, **kind)
-    assert choose_network(info)[0] == name and choose_network(info, is_encoded=True)[0] == "Linear"
+    assert choose_default_network(info)[0] == name and choose_default_network(info, is_encoded=True)[0] == "Linear"
     config = RunConfig(ComponentConfig("Digits"), ComponentConfig("ERM"), ComponentConfig("Linear"))
     assert fill_defaults_from_data(config, info)[0].training.weight_decay == decay
 

@@ -48,18 +48,18 @@ DASHES = ("-", "--", ":", "-.")
 MARGINS = {"least": ("margins", "train_margin_ratio"), "mean": ("margins-mean", "train_mean_margin_ratio")}
 
 
-def draw_figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFrame) -> dict[str, str]:
+def draw_figures(benchmark: Benchmark, results_table: pd.DataFrame, history: pd.DataFrame) -> dict[str, str]:
     """Return the figures that a grid asks for, name -> SVG; those without data are left out.
 
     Args:
         benchmark: The grid.
-        frame: Its ``build_results_table``.
+        results_table: Its ``build_results_table``.
         history: Its ``build_history_table``.
     """
-    if frame.empty:
+    if results_table.empty:
         return {}
-    frame = select_rows_by_own_rule(frame)
-    methods = dict(zip(frame["row"], frame["method"], strict=True))
+    results_table = select_rows_by_own_rule(results_table)
+    methods = dict(zip(results_table["row"], results_table["method"], strict=True))
     colors = assign_colors({row: methods.get(row, "") for row in benchmark.rows})
     positions = pd.to_numeric(pd.Series({name: name.replace("%", "") for name in benchmark.columns}), errors="coerce")
     default = {"kind": "accuracy" if positions.notna().all() and len(positions) > 1 else "bars"}
@@ -67,19 +67,19 @@ def draw_figures(benchmark: Benchmark, frame: pd.DataFrame, history: pd.DataFram
     for options in benchmark.figures or [default]:
         kind = options["kind"]
         if kind in ("accuracy", "bars"):
-            figures.update(_draw_accuracy_figure(benchmark, frame, colors, kind, positions))
+            figures.update(_draw_accuracy_figure(benchmark, results_table, colors, kind, positions))
         elif kind != "none":
             figures.update(_draw_epoch_figures(benchmark, history, colors, options))
     return figures
 
 
 def _draw_accuracy_figure(
-    benchmark: Benchmark, frame: pd.DataFrame, colors: Mapping[str, str], kind: str, positions: pd.Series[float]
+    benchmark: Benchmark, results_table: pd.DataFrame, colors: Mapping[str, str], kind: str, positions: pd.Series[float]
 ) -> dict[str, str]:
-    bands = _compute_deviation_bands(aggregate_scores_over_seeds(benchmark, frame))
+    bands = _compute_deviation_bands(aggregate_scores_over_seeds(benchmark, results_table))
     if bands.empty:
         return {}
-    title = f"{describe_grid_metric(benchmark)}{describe_differing_rules(frame)}"
+    title = f"{describe_grid_metric(benchmark)}{describe_differing_rules(results_table)}"
     description = f"{title}: {benchmark.title}"
     if kind == "bars":
         height = max(0.6, len(positions) * ((BAR + 0.02) * len(benchmark.rows) + 0.22))

@@ -257,7 +257,7 @@ def _check_grid(grid: Benchmark) -> None:
         for name, options in table.items():
             if not isinstance(options, dict):
                 raise InputError(f"{name!r} is {options!r}: give options of a run, such as {{method: {{name: LC}}}}")
-    _check_figures(grid)
+    _validate_figure_options(grid)
     _check_all_names(grid)
     _check_values(grid)
     for key, names in (("rows", grid.rows), ("columns", grid.columns)):
@@ -278,7 +278,7 @@ def _check_names(kind: str, names: Iterable[Any], known_names: Collection[str]) 
             raise InputError(f"{kind} {name!r} is unknown{hint}")
 
 
-def _check_figures(grid: Benchmark) -> None:
+def _validate_figure_options(grid: Benchmark) -> None:
     for figure in grid.figures:
         kind = figure.get("kind")
         _check_names("figure", [kind], FIGURE_OPTIONS)

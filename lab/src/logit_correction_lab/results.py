@@ -131,39 +131,43 @@ def build_history_table(benchmark: Benchmark, out_dir: Path) -> pd.DataFrame:
     return pd.concat(frames, names=[*RUN, "epoch"]).reset_index() if frames else pd.DataFrame()
 
 
-def select_rows_by_own_rule(frame: pd.DataFrame) -> pd.DataFrame:
+def select_rows_by_own_rule(results_table: pd.DataFrame) -> pd.DataFrame:
     """Return the rows of ``build_results_table`` by the runs' own selection rules, the first row of each run."""
-    return frame.drop_duplicates(RUN)
+    return results_table.drop_duplicates(RUN)
 
 
-def compute_scores(benchmark: Benchmark, frame: pd.DataFrame) -> pd.Series[float]:
+def compute_scores(benchmark: Benchmark, results_table: pd.DataFrame) -> pd.Series[float]:
     """Return the accuracy in % of runs by row, column and seed, each column's by its own metric.
 
     Args:
         benchmark: The grid.
-        frame: Rows of its ``build_results_table``, one for each run; may be empty.
+        results_table: Rows of its ``build_results_table``, one for each run; may be empty.
     """
     metrics = dict.fromkeys([benchmark.metric, *benchmark.column_metrics.values()])
-    frame = frame.reindex(columns=[*RUN, *metrics])
-    score = frame[benchmark.metric]
+    results_table = results_table.reindex(columns=[*RUN, *metrics])
+    score = results_table[benchmark.metric]
     for column, metric in benchmark.column_metrics.items():
-        score = score.where(frame["column"] != column, frame[metric])
-    return 100 * pd.to_numeric(score).set_axis(pd.MultiIndex.from_frame(frame[RUN])).dropna()
+        score = score.where(results_table["column"] != column, results_table[metric])
+    return 100 * pd.to_numeric(score).set_axis(pd.MultiIndex.from_frame(results_table[RUN])).dropna()
 
 
-def aggregate_scores_over_seeds(benchmark: Benchmark, frame: pd.DataFrame) -> pd.DataFrame:
+def aggregate_scores_over_seeds(benchmark: Benchmark, results_table: pd.DataFrame) -> pd.DataFrame:
     """Return columns ``mean`` and ``std`` of the accuracies in % of each row in each column of a grid.
 
     Args:
         benchmark: The grid.
-        frame: Rows of its ``build_results_table``, one for each run; may be empty.
+        results_table: Rows of its ``build_results_table``, one for each run; may be empty.
     """
-    return compute_scores(benchmark, frame).groupby(level=["row", "column"]).agg(["mean", "std"])
+    return compute_scores(benchmark, results_table).groupby(level=["row", "column"]).agg(["mean", "std"])
 
 
-def describe_differing_rules(frame: pd.DataFrame) -> str:
+def describe_differing_rules(results_table: pd.DataFrame) -> str:
     """Return an addition to a sentence on runs whose own selection rules differ; empty if they are the same."""
-    return ", each run by its own selection rule" if select_rows_by_own_rule(frame)["selection"].nunique() > 1 else ""
+    return (
+        ", each run by its own selection rule"
+        if select_rows_by_own_rule(results_table)["selection"].nunique() > 1
+        else ""
+    )
 
 
 def describe_grid_metric(benchmark: Benchmark) -> str:

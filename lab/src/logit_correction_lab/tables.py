@@ -47,20 +47,22 @@ class Table:
     section: str = ""
 
 
-def compare_grid_rows(benchmark: Benchmark, frame: pd.DataFrame, predictions: pd.DataFrame | None = None) -> Comparison:
+def compare_grid_rows(
+    benchmark: Benchmark, results_table: pd.DataFrame, predictions: pd.DataFrame | None = None
+) -> Comparison:
     """Return the paired differences between the rows of a grid, each run by its own selection rule.
 
     Args:
         benchmark: The grid.
-        frame: Its ``build_results_table``.
+        results_table: Its ``build_results_table``.
         predictions: ``collect_predictions`` of its finished runs; without them intervals rest on seeds alone.
     """
-    scores = compute_scores(benchmark, frame if frame.empty else select_rows_by_own_rule(frame))
+    scores = compute_scores(benchmark, results_table if results_table.empty else select_rows_by_own_rule(results_table))
     metrics = {column: benchmark.get_column_metric(column) for column in benchmark.columns}
     return Comparison.from_runs(scores, predictions, metrics)
 
 
-def build_tables(benchmark: Benchmark, frame: pd.DataFrame, comparison: Comparison) -> list[Table]:
+def build_tables(benchmark: Benchmark, results_table: pd.DataFrame, comparison: Comparison) -> list[Table]:
     """Return the tables of a grid.
 
     In the first each run counts by its own selection rule. Paired differences and the tuning of each row follow, then a
@@ -69,17 +71,17 @@ def build_tables(benchmark: Benchmark, frame: pd.DataFrame, comparison: Comparis
 
     Args:
         benchmark: The grid.
-        frame: Its ``build_results_table``.
+        results_table: Its ``build_results_table``.
         comparison: Its ``compare_grid_rows``.
     """
     rows = list(dict.fromkeys([*benchmark.rows, *benchmark.paper]))
-    if frame.empty:
-        lines = _build_accuracy_lines(benchmark, frame, rows)
+    if results_table.empty:
+        lines = _build_accuracy_lines(benchmark, results_table, rows)
         return [Table(f"{describe_grid_metric(benchmark)} in the paper.", lines)] if benchmark.paper else []
-    own = select_rows_by_own_rule(frame)
+    own = select_rows_by_own_rule(results_table)
     by_rule = [own]
     by_rule += [
-        chosen for _, chosen in frame.groupby("selection", sort=False) if not chosen.index.isin(own.index).all()
+        chosen for _, chosen in results_table.groupby("selection", sort=False) if not chosen.index.isin(own.index).all()
     ]
     by_rule.sort(key=_is_selected_by_best_test)
     tables = []
@@ -87,22 +89,22 @@ def build_tables(benchmark: Benchmark, frame: pd.DataFrame, comparison: Comparis
         on_test = _is_selected_by_best_test(chosen)
         section = "What published tables report: the best epoch on test" if on_test else "By other selection rules"
         finished = set(chosen["row"])
-        shown = [row for row in rows if row in finished or row not in set(frame["row"])]
+        shown = [row for row in rows if row in finished or row not in set(results_table["row"])]
         lines = _build_accuracy_lines(benchmark, chosen, shown, mark_best=not on_test)
         tables.append(Table(_describe_runs(benchmark, chosen), lines, "" if chosen is own else section))
     tables[1:1] = [*_build_difference_tables(benchmark, comparison), *_build_tuning_procedure_tables(benchmark)]
     return tables
 
 
-def _is_selected_by_best_test(frame: pd.DataFrame) -> bool:
-    return frame["selection"].iloc[0] == BEST_TEST
+def _is_selected_by_best_test(results_table: pd.DataFrame) -> bool:
+    return results_table["selection"].iloc[0] == BEST_TEST
 
 
 def _build_accuracy_lines(
-    benchmark: Benchmark, frame: pd.DataFrame, rows: Iterable[str], mark_best: bool = True
+    benchmark: Benchmark, results_table: pd.DataFrame, rows: Iterable[str], mark_best: bool = True
 ) -> list[list[str]]:
     """Return for each row the splits whose attributes it read, and for each column its accuracy and the paper's."""
-    summary = aggregate_scores_over_seeds(benchmark, frame)
+    summary = aggregate_scores_over_seeds(benchmark, results_table)
     best = summary["mean"].groupby("column").max()
     has_paper = {column for columns in benchmark.paper.values() for column in columns}
     head = ["", "Attributes read"]
@@ -110,7 +112,7 @@ def _build_accuracy_lines(
         head += [column, benchmark.paper_title] if column in has_paper else [column]
     lines = [head]
     for row in rows:
-        line = [row, _list_splits_read(frame, row)]
+        line = [row, _list_splits_read(results_table, row)]
         for column in benchmark.columns:
             text = ""
             if (row, column) in summary.index:
@@ -131,11 +133,11 @@ def _format_mean_and_deviation(mean: float, deviation: float | None = None, *, d
     return f"{mean:.{digits}f}" if pd.isna(deviation) else f"{mean:.{digits}f} ({deviation:.{digits}f})"
 
 
-def _list_splits_read(frame: pd.DataFrame, row: str) -> str:
+def _list_splits_read(results_table: pd.DataFrame, row: str) -> str:
     """Return the splits whose attributes any run of a row read; empty without runs."""
-    if frame.empty or row not in set(frame["row"]):
+    if results_table.empty or row not in set(results_table["row"]):
         return ""
-    read = " ".join(frame["attributes_read"][frame["row"] == row].fillna(""))
+    read = " ".join(results_table["attributes_read"][results_table["row"] == row].fillna(""))
     return ", ".join(split for split in ("train", "valid", "test") if split in read) or "none"
 
 
@@ -180,11 +182,11 @@ def _build_tuning_procedure_tables(benchmark: Benchmark) -> list[Table]:
     return [Table("How the options of each row were chosen.", [["", "Tuning"], *lines])]
 
 
-def _describe_runs(benchmark: Benchmark, frame: pd.DataFrame) -> str:
+def _describe_runs(benchmark: Benchmark, results_table: pd.DataFrame) -> str:
     """Return the caption of a table of accuracies."""
-    seeds = frame.groupby(["row", "column"]).size()
+    seeds = results_table.groupby(["row", "column"]).size()
     over = f"mean (standard deviation) of {_format_number_range(set(seeds))} seeds" if seeds.max() > 1 else "one seed"
-    rules = frame.groupby("selection", sort=False)["row"].unique()
+    rules = results_table.groupby("selection", sort=False)["row"].unique()
     first = rules.index[0]
     if BEST_TEST in rules:
         weights = (
@@ -206,15 +208,15 @@ def _describe_runs(benchmark: Benchmark, frame: pd.DataFrame) -> str:
     return caption
 
 
-def describe_outcome(benchmark: Benchmark, frame: pd.DataFrame, comparison: Comparison) -> str:
+def describe_outcome(benchmark: Benchmark, results_table: pd.DataFrame, comparison: Comparison) -> str:
     """Return in how many columns a row is better than all others by more than chance.
 
     Args:
         benchmark: The grid.
-        frame: Its ``build_results_table``.
+        results_table: Its ``build_results_table``.
         comparison: Its ``compare_grid_rows``.
     """
-    if frame.empty:
+    if results_table.empty:
         return "No run is finished."
     metric = benchmark.metric.replace("_", "-")
     if comparison.scores.empty:
@@ -228,7 +230,7 @@ def describe_outcome(benchmark: Benchmark, frame: pd.DataFrame, comparison: Comp
     counts = num_first or Counter(row for rows in leaders for row in rows)
     top = max(counts.values())
     best = [row for row in benchmark.rows if counts[row] == top]
-    place = f"{top} of {len(columns)} columns{describe_differing_rules(frame)}"
+    place = f"{top} of {len(columns)} columns{describe_differing_rules(results_table)}"
     if not num_first:
         verb = "is" if len(best) == 1 else "are"
         return (
@@ -242,32 +244,32 @@ def describe_outcome(benchmark: Benchmark, frame: pd.DataFrame, comparison: Comp
     return outcome
 
 
-def _describe_machines(frame: pd.DataFrame) -> list[str]:
+def _describe_machines(results_table: pd.DataFrame) -> list[str]:
     """Return on which machine, by which commit and version runs were made; empty without runs."""
-    if frame.empty:
+    if results_table.empty:
         return []
-    values = {name: sorted(set(frame[name].dropna().astype(str))) for name in ("machine", "version")}
-    commits = sorted(set(frame["commit"].fillna("unknown").astype(str)))
+    values = {name: sorted(set(results_table[name].dropna().astype(str))) for name in ("machine", "version")}
+    commits = sorted(set(results_table["commit"].fillna("unknown").astype(str)))
     return [
         f"Machine: {', '.join(values['machine'])}; commit: {', '.join(commits)}; "
         f"version {', '.join(values['version'])}."
     ]
 
 
-def format_markdown(benchmark: Benchmark, frame: pd.DataFrame, comparison: Comparison) -> str:
+def format_markdown(benchmark: Benchmark, results_table: pd.DataFrame, comparison: Comparison) -> str:
     """Return the tables of a grid as Markdown.
 
     Args:
         benchmark: The grid.
-        frame: Its ``build_results_table``.
+        results_table: Its ``build_results_table``.
         comparison: Its ``compare_grid_rows``.
     """
-    parts = [f"# {benchmark.title}", describe_outcome(benchmark, frame, comparison)]
-    for table in build_tables(benchmark, frame, comparison):
+    parts = [f"# {benchmark.title}", describe_outcome(benchmark, results_table, comparison)]
+    for table in build_tables(benchmark, results_table, comparison):
         lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in table.lines]
         lines.insert(1, "|" + "---|" * len(table.lines[0]))
         parts += [table.caption, "\n".join(lines)]
-    return "\n\n".join([*parts, *_describe_machines(frame)]) + "\n"
+    return "\n\n".join([*parts, *_describe_machines(results_table)]) + "\n"
 
 
 def write_results(benchmark: Benchmark, out_dir: Path, num_seeds_override: int | None = None) -> None:
@@ -284,13 +286,13 @@ def write_results(benchmark: Benchmark, out_dir: Path, num_seeds_override: int |
     from logit_correction.pages.page import render_template, save_page
     from logit_correction.runs.folder import PAGE
 
-    frame = build_results_table(benchmark, out_dir)
+    results_table = build_results_table(benchmark, out_dir)
     predictions = collect_predictions(list_finished_cells(benchmark, out_dir))
-    comparison = compare_grid_rows(benchmark, frame, predictions)
+    comparison = compare_grid_rows(benchmark, results_table, predictions)
     with replace_atomically(out_dir / "table.csv") as temporary:
-        frame.to_csv(temporary, index=False)
+        results_table.to_csv(temporary, index=False)
     write_predictions(predictions, out_dir / PREDICTIONS)
-    write_text_file(out_dir / "table.md", format_markdown(benchmark, frame, comparison))
+    write_text_file(out_dir / "table.md", format_markdown(benchmark, results_table, comparison))
     settings = (
         benchmark.text if num_seeds_override is None else f"# Run with --seeds {num_seeds_override}.\n{benchmark.text}"
     )
@@ -299,17 +301,17 @@ def write_results(benchmark: Benchmark, out_dir: Path, num_seeds_override: int |
     if len(history):
         with replace_atomically(out_dir / "history.csv") as temporary:
             history.to_csv(temporary, index=False, float_format="%.4f")
-    figures = draw_figures(benchmark, frame, history)
+    figures = draw_figures(benchmark, results_table, history)
     for name, svg in figures.items():
         write_text_file(out_dir / f"{name}.svg", svg + "\n")
-    tables = build_tables(benchmark, frame, comparison)
-    headline = describe_outcome(benchmark, frame, comparison)
+    tables = build_tables(benchmark, results_table, comparison)
+    headline = describe_outcome(benchmark, results_table, comparison)
     page = render_template(
         "grid.html.j2",
         title=benchmark.title,
         headline=headline,
         tables=tables,
-        machine=_describe_machines(frame),
+        machine=_describe_machines(results_table),
         figures=[inline_svg(svg) for svg in figures.values()],
         settings=settings,
     )

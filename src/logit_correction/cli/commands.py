@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from json import dumps
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from jsonargparse.typing import PositiveInt
 
@@ -22,6 +22,9 @@ from logit_correction.errors import InputError, InputWarning, check_range
 from logit_correction.formatting import format_first, suggest_name
 from logit_correction.registry import ComponentConfig
 from logit_correction.runs.options import ESTIMATOR_OPTIONS, PRESETS, RunConfig, complete_config
+
+if TYPE_CHECKING:
+    from logit_correction.shortcuts.audit import Audit
 
 #: Exit status of ``audit --fail-on`` if the audit comes to the verdict that it names.
 VERDICT_STATUS = 3
@@ -78,8 +81,8 @@ def train_command(
     if out is None:
         raise InputError("--out is missing: give the folder to write the run into")
     if new_rows is not None or answers is not None:
-        choices = {"single": single, "replace_answers": replace_answers}
-        audit = _audit_new_rows(config, out, new_rows, answers, choices, user_options, trust_code)
+        answer_options = {"single": single, "replace_answers": replace_answers}
+        audit = _audit_new_rows(config, out, new_rows, answers, answer_options, user_options, trust_code)
         with audit.restrict_imports():
             advised = audit.to_train()
             if "refit" in user_options:
@@ -105,7 +108,7 @@ def _train_seeds(config: RunConfig, out: Path, resume: bool, seeds: int) -> int:
 def _train_runs(configs: Mapping[Path, RunConfig], out: Path, resume: bool) -> int:
     """Train each config into its folder unless it is trained already, print all, and compare several on one page."""
     from logit_correction.data.table import DataTable
-    from logit_correction.pages.console import print_data_summary, print_runs
+    from logit_correction.pages.console import print_data_summary, print_run_metrics
     from logit_correction.pages.page import write_report_page
     from logit_correction.runs.folder import PAGE
     from logit_correction.runs.train import is_first_process, train_into
@@ -121,7 +124,7 @@ def _train_runs(configs: Mapping[Path, RunConfig], out: Path, resume: bool) -> i
     if is_first_process(config.training):
         if len(configs) > 1:
             write_report_page(list(configs), out / PAGE)
-        print_runs(list(configs), out / PAGE, printed_notes)
+        print_run_metrics(list(configs), out / PAGE, printed_notes)
     return 0
 
 
@@ -130,10 +133,10 @@ def _audit_new_rows(
     out: Path,
     new_rows: Path | None,
     answers: Path | None,
-    choices: Mapping[str, bool],
+    answer_options: Mapping[str, bool],
     user_options: Collection[str],
     trust_code: bool,
-) -> Any:
+) -> Audit:
     """Return the audit that chooses what to train by new rows, and by the labels in ``answers`` if given."""
     from logit_correction.runs.folder import check_folder_unlocked
     from logit_correction.shortcuts import audit as audits
@@ -145,13 +148,13 @@ def _audit_new_rows(
     _check_method_not_chosen(config, user_options, "--new-rows" if answers is None else "--answers")
     folder = out.with_name(f"{out.name}-audit")
     if answers is None:
-        audit = audits.audit_into(folder, config, new_rows=new_rows, single=choices["single"], progress=True)
+        audit = audits.audit_into(folder, config, new_rows=new_rows, single=answer_options["single"], progress=True)
     else:
         if (answers.parent / audits.AUDIT).is_file():
             folder = answers.parent  # of an earlier `train --new-rows`, whose own folder holds ERM
         audit = audits.Audit(folder, trust_code=trust_code)
         audit.check_options(config, set(user_options) - {"refit"})
-        audit.answer(answers, **choices)
+        audit.answer(answers, **answer_options)
     print_audit(audit.result, folder / audits.PAGE)
     return audit
 

@@ -17,7 +17,7 @@ from logit_correction.data.labels import (
     describe_equal_numbers,
     encode_labels,
     find_name_positions,
-    is_number,
+    is_finite_number,
 )
 from logit_correction.data.reader import FittedInputs, Reader
 from logit_correction.data.rows import RowErrors, Rows
@@ -150,7 +150,7 @@ def _check_label_names(rows: Rows, names: Sequence[str]) -> None:
     """Raise ``InputError`` if labels are numbers of something, fewer than two, or alike to people."""
     assert rows.label is not None
     rows_per_label = MIN_ROWS_PER_NAME if any("." in name for name in names) else 2
-    if len(names) > MAX_LABELS and len(names) * rows_per_label > len(rows) and all(map(is_number, names)):
+    if len(names) > MAX_LABELS and len(names) * rows_per_label > len(rows) and all(map(is_finite_number, names)):
         raise InputError(
             f"{rows.place}: the label looks continuous, {len(names):,} different numbers in {len(rows):,} rows: name "
             "a column of classes, or write it as bins, such as pandas.qcut(prices, 3) makes"

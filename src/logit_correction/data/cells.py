@@ -114,17 +114,17 @@ def _parse_name(name: str) -> Decimal | None:
     return Decimal(name) if NUMBER.fullmatch(name) else TRUTH_VALUES.get(name.lower())
 
 
-def match_names(names: Iterable[str | None], known_names: Sequence[str]) -> dict[str | None, str]:
+def match_numeric_names(new_names: Iterable[str | None], known_names: Sequence[str]) -> dict[str | None, str]:
     """Return the known name of each unknown name that is the same number, where only one known name is.
 
     Args:
-        names: Names of new rows, some of them unknown.
+        new_names: Names of new rows, some of them unknown.
         known_names: Names of training.
 
-    >>> match_names(["1", "02.0", "3", "01"], ["01", "2", "x"])
+    >>> match_numeric_names(["1", "02.0", "3", "01"], ["01", "2", "x"])
     {'02.0': '2', '1': '01'}
     """
-    unknown = {name for name in names if name}.difference(known_names)
+    unknown = {name for name in new_names if name}.difference(known_names)
     by_value = group_by_number(known_names) if unknown else {}
     matches: dict[str | None, str] = {}
     for name in sorted(unknown):

@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from logit_correction.data.cells import check_required_columns, convert_to_texts, match_names
+from logit_correction.data.cells import check_required_columns, convert_to_texts, match_numeric_names
 from logit_correction.data.column_kinds import (
     KINDS,
     MIN_ROWS_PER_NAME,
@@ -193,30 +193,30 @@ class ColumnReader(Reader):
                 f"the run was trained on the columns '{names}': name these by {format_option('data.features')}"
             )
 
-    def fit(self, content: ParsedColumns, train: Tensor, errors: RowErrors) -> None:
+    def fit(self, parsed_rows: ParsedColumns, train: Tensor, errors: RowErrors) -> None:
         """Compute mean and deviation, or the categories, of each column over the training rows.
 
         Columns that are empty or the same in all of them are left out: they do not show what other values mean.
         """
         is_good = errors.is_good.numpy()
         rows = train.numpy()
-        self.input_columns = list(content)
-        varying = [name for name, (_, values) in content.items() if len(pd.unique(values[rows])) > 1]
+        self.input_columns = list(parsed_rows)
+        varying = [name for name, (_, values) in parsed_rows.items() if len(pd.unique(values[rows])) > 1]
         # By name: the order of columns changes nothing. ``DataTable.check`` refuses a table in which none varies.
         self.fitted_columns = {
-            name: _fit_column(name, *content[name], rows, is_good) for name in sorted(varying or content)
+            name: _fit_column(name, *parsed_rows[name], rows, is_good) for name in sorted(varying or parsed_rows)
         }
 
-    def build_inputs(self, content: ParsedColumns, errors: RowErrors) -> FittedInputs:
+    def build_inputs(self, parsed_rows: ParsedColumns, errors: RowErrors) -> FittedInputs:
         """Return the inputs that columns become.
 
         Views see the columns as they were written, but no attribute, even if it is a feature.
         """
         numbers = []
-        view_columns = {name: content[name][1] for name in self.fitted_columns}
+        view_columns = {name: parsed_rows[name][1] for name in self.fitted_columns}
         left_out = [repr(name) for name in self.input_columns if name not in view_columns]
         for name, column in self.fitted_columns.items():
-            values = content[name][1]
+            values = parsed_rows[name][1]
             if "hours" in column:  # a column named as another's hours keeps its name
                 view_columns.setdefault(f"{name} hour", compute_hours(values))
             if "categories" in column:
@@ -256,7 +256,7 @@ class ColumnReader(Reader):
                 _check_date_order(frame[name], order, rows.errors)
             values = parse_column(frame[name], kind, rows.errors, "gaps" in column, name in self.numbers)
             if kind.name == NAMES:
-                matches = match_names(values, column["categories"])
+                matches = match_numeric_names(values, column["categories"])
                 values = np.asarray([matches.get(value, value) for value in values], dtype=object)
                 unknown = values[rows.errors.is_good.numpy() & ~pd.Index(values).isin(column["categories"])]
                 if len(unknown):
@@ -276,10 +276,10 @@ class ColumnReader(Reader):
         texts = {str(name): convert_to_texts(rows.frame[name]) for name in names}
         return {name: [(text or "")[:IDENTIFIER_LENGTH] for text in values] for name, values in texts.items()}
 
-    def remark_on_new(self, content: ParsedColumns, errors: RowErrors) -> None:
+    def remark_on_new(self, parsed_rows: ParsedColumns, errors: RowErrors) -> None:
         """Note columns of numbers and dates whose values lie outside of those of training."""
         for name, column in self.fitted_columns.items():
-            kind, values = content[name]
+            kind, values = parsed_rows[name]
             if kind.name != NAMES:
                 remark_on_outliers(column, values, errors, KINDS[kind.name].format)
 

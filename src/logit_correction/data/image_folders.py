@@ -129,7 +129,7 @@ def find_label_folders(root: Path) -> dict[Path, str | None]:
     return dict.fromkeys(folders)
 
 
-def find_images(root: Path, folders: Mapping[Path, str | None]) -> tuple[Rows, list[str]]:
+def find_labelled_images(root: Path, folders: Mapping[Path, str | None]) -> tuple[Rows, list[str]]:
     """Find the images in folders of ``root``, or in itself, and in all below them; links may not leave it.
 
     Args:

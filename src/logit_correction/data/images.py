@@ -220,20 +220,20 @@ class ImageReader(Reader):
         names = convert_to_texts(rows.frame[column], as_written=True)
         return find_files_within(folder, names, rows.errors, column, fallback=fallback), names
 
-    def fit(self, content: list[Path], train: Tensor, errors: RowErrors) -> None:
+    def fit(self, parsed_rows: list[Path], train: Tensor, errors: RowErrors) -> None:
         """Choose the size of the images, and the range of pixels of more than 8 bits."""
-        side, self.ranges = infer_side_and_ranges([content[row] for row in train.tolist()])
+        side, self.ranges = infer_side_and_ranges([parsed_rows[row] for row in train.tolist()])
         self.size = self.size or (side, side)
         self.depths = []
         self.allows_constant = None
 
-    def build_inputs(self, content: list[Path], errors: RowErrors) -> FittedInputs:
+    def build_inputs(self, parsed_rows: list[Path], errors: RowErrors) -> FittedInputs:
         """Return a store of all images of a training, which are read once.
 
         An image of one colour is a bad row, unless most of those of the training are.
         """
         assert self.size is not None
-        store, facts = read_image_store(content, self.size, errors, self.resizing, self.ranges)
+        store, facts = read_image_store(parsed_rows, self.size, errors, self.resizing, self.ranges)
         if self.allows_constant is None:
             self.depths = sorted(facts.depths)
             self.allows_constant = 2 * len(facts.traits.get("constant", ())) > sum(map(len, facts.depths.values()))
@@ -248,7 +248,7 @@ class ImageReader(Reader):
         if len(facts.depths) > 1:
             counts = [f"{depth} in {len(rows):,}" for depth, rows in sorted(facts.depths.items())]
             notes += (f"pixels of several depths, each with a range of its own: {format_list(counts)} pictures",)
-        return FittedInputs(store, {"files": content}, {"images": form}, preparation, notes)
+        return FittedInputs(store, {"files": parsed_rows}, {"images": form}, preparation, notes)
 
     def _add_remarks_of_facts(self, facts: PictureFacts, errors: RowErrors) -> None:
         """Note bad rows, and what users should know of others."""
@@ -262,9 +262,9 @@ class ImageReader(Reader):
         for fact, consequence, rows in remarks:
             errors.add_remark(fact, consequence, len(rows), errors.row_names[rows[0]])
 
-    def check_readable(self, content: list[Path], errors: RowErrors) -> None:
-        ranges = self.ranges or infer_side_and_ranges(content)[1]
-        read_image_store(content, PROBE_SIZE, errors, self.resizing, ranges, cached=False)
+    def check_readable(self, parsed_rows: list[Path], errors: RowErrors) -> None:
+        ranges = self.ranges or infer_side_and_ranges(parsed_rows)[1]
+        read_image_store(parsed_rows, PROBE_SIZE, errors, self.resizing, ranges, cached=False)
 
     def transform(self, rows: Rows) -> tuple[InputStore, dict[str, Any]]:
         """Return new images as a network takes them, and their files; unreadable ones are noted, and black."""

@@ -8,43 +8,43 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from logit_correction.data.cells import group_by_number, match_names
+from logit_correction.data.cells import group_by_number, match_numeric_names
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_first
 from logit_correction.unicode_text import normalize_text
 
 
 def find_name_positions(values: Sequence[str | None], label_names: Sequence[str]) -> Tensor:
-    """Return the position (M,) long of each value among the names, -1 for others; 1.0 is 1, see ``match_names``.
+    """Return the position (M,) long of each value among the names, -1 for others; 1.0 is 1 (``match_numeric_names``).
 
     Args:
         values: M values.
         label_names: The names.
     """
     position: dict[str | None, int] = {name: i for i, name in enumerate(label_names)}
-    for written, name in match_names(values, label_names).items():
+    for written, name in match_numeric_names(values, label_names).items():
         position[written] = position[name]
     return torch.tensor([position.get(value, -1) for value in values], dtype=torch.long)
 
 
-def encode_labels(values: Sequence[str | None], is_good: Tensor) -> tuple[Tensor, list[str]]:
+def encode_labels(values: Sequence[str | None], is_usable: Tensor) -> tuple[Tensor, list[str]]:
     """Return a number (M,) for each value, and the names by number; numbers sort as numbers, names as texts.
 
     Args:
         values: M labels or attributes.
-        is_good: (M,) bool; the values of others are not numbered and get -1.
+        is_usable: (M,) bool; the values of others are not numbered and get -1.
     """
-    usable = [value if is_usable else None for value, is_usable in zip(values, is_good.tolist(), strict=True)]
-    names = {value for value in usable if value is not None}
-    numeric = all(map(is_number, names))
+    usable_values = [value if usable else None for value, usable in zip(values, is_usable.tolist(), strict=True)]
+    names = {value for value in usable_values if value is not None}
+    numeric = all(map(is_finite_number, names))
     in_order = sorted(names, key=(lambda name: (float(name), name)) if numeric else None)
-    return find_name_positions(usable, in_order), in_order
+    return find_name_positions(usable_values, in_order), in_order
 
 
-def is_number(name: str) -> bool:
+def is_finite_number(text: str) -> bool:
     """Return whether a text is a finite number."""
     try:
-        return math.isfinite(float(name))
+        return math.isfinite(float(text))
     except ValueError:
         return False
 

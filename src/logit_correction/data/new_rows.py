@@ -23,7 +23,7 @@ from logit_correction.data.cells import (
     escape_cell,
     normalize_column_names,
 )
-from logit_correction.data.image_folders import find_images, find_label_folders, is_image_name
+from logit_correction.data.image_folders import find_label_folders, find_labelled_images, is_image_name
 from logit_correction.data.images import ImageReader
 from logit_correction.data.labels import find_name_positions
 from logit_correction.data.rows import RowErrors, Rows
@@ -143,7 +143,7 @@ def _read_folder(folder: Path, labelled: bool) -> Rows:
     folders = find_label_folders(folder) if labelled else {folder: None}
     if any(folders.values()):
         raise InputError(f"{folder} holds folders of splits: give one, such as {next(iter(folders)).parent}")
-    rows, notes = find_images(folder, folders)
+    rows, notes = find_labelled_images(folder, folders)
     errors = rows.errors
     if labelled and errors:  # all that is wrong is raised at once
         ImageReader(None).check_readable(list(rows.files or ()), errors)

@@ -29,7 +29,7 @@ from logit_correction.data.cells import (
 )
 from logit_correction.data.column_kinds import NumberFormat
 from logit_correction.data.features import ColumnReader
-from logit_correction.data.image_folders import HIDDEN_PREFIXES, find_images, find_label_folders
+from logit_correction.data.image_folders import HIDDEN_PREFIXES, find_label_folders, find_labelled_images
 from logit_correction.data.images import ImageReader
 from logit_correction.data.new_rows import convert_to_frame, convert_to_rows
 from logit_correction.data.reader import convert_to_channels_first
@@ -86,7 +86,7 @@ class ImageFolder(DataSource):
                 f"valid and test (none whose name begins with {' or '.join(HIDDEN_PREFIXES)}); it holds "
                 f"{content or 'nothing'}: give the folder above it, or a table of images itself"
             )
-        rows, notes = find_images(self.root, folders)
+        rows, notes = find_labelled_images(self.root, folders)
         return build_table(
             rows,
             self.reader,

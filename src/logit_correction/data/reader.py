@@ -65,45 +65,45 @@ class Reader(ABC):
         """Read all rows of a training and note bad ones.
 
         Returns:
-            The content, for ``fit_transform``; a name of each row for people, or None; and notes for the user.
+            The parsed rows, for ``fit_transform``; a name of each row for people, or None; and notes for the user.
         """
 
     @abstractmethod
-    def fit(self, content: Any, train: Tensor, errors: RowErrors) -> None:
+    def fit(self, parsed_rows: Any, train: Tensor, errors: RowErrors) -> None:
         """Compute what inputs need; what was fitted before is forgotten.
 
         Args:
-            content: What ``validate`` read of M rows.
+            parsed_rows: What ``validate`` read of M rows.
             train: (n,) long, the training rows among them.
             errors: The errors of the M rows.
         """
 
     @abstractmethod
-    def build_inputs(self, content: Any, errors: RowErrors) -> FittedInputs:
+    def build_inputs(self, parsed_rows: Any, errors: RowErrors) -> FittedInputs:
         """Make inputs by what was fitted or loaded.
 
         Args:
-            content: What ``validate`` or ``validate_new`` read of M rows.
+            parsed_rows: What ``validate`` or ``validate_new`` read of M rows.
             errors: Where bad rows are noted.
         """
 
-    def fit_transform(self, content: Any, train: Tensor, errors: RowErrors) -> FittedInputs:
+    def fit_transform(self, parsed_rows: Any, train: Tensor, errors: RowErrors) -> FittedInputs:
         """Fit to the training rows, unless a state was loaded, and make inputs of all rows.
 
         Args:
-            content: What ``validate`` read of M rows.
+            parsed_rows: What ``validate`` read of M rows.
             train: (n,) long, the training rows among them.
             errors: Where bad rows are noted.
         """
         if not self.has_loaded_state:
-            self.fit(content, train, errors)
-        return self.build_inputs(content, errors)
+            self.fit(parsed_rows, train, errors)
+        return self.build_inputs(parsed_rows, errors)
 
-    def check_readable(self, content: Any, errors: RowErrors) -> None:  # noqa: B027  (most readers read all at once)
+    def check_readable(self, parsed_rows: Any, errors: RowErrors) -> None:  # noqa: B027  (most readers read all at once)
         """Note further errors of rows some of which are bad already, so that all are raised together.
 
         Args:
-            content: What ``validate`` read of M rows.
+            parsed_rows: What ``validate`` read of M rows.
             errors: Where bad rows are noted.
         """
 
@@ -117,20 +117,20 @@ class Reader(ABC):
 
     def transform(self, rows: Rows) -> tuple[InputStore, dict[str, Any]]:
         """Return the inputs of new rows, and the forms in which views may look at them."""
-        content = self.validate_new(rows)
-        self.remark_on_new(content, rows.errors)
-        encoded = self.build_inputs(content, rows.errors)
+        parsed_rows = self.validate_new(rows)
+        self.remark_on_new(parsed_rows, rows.errors)
+        encoded = self.build_inputs(parsed_rows, rows.errors)
         return encoded.inputs, encoded.forms
 
     def list_identifiers(self, rows: Rows) -> dict[str, list[str]]:
         """Return name -> texts of columns that are not inputs, but by which people know rows; after ``fit``."""
         return {}
 
-    def remark_on_new(self, content: Any, errors: RowErrors) -> None:  # noqa: B027  (most readers have no remarks)
+    def remark_on_new(self, parsed_rows: Any, errors: RowErrors) -> None:  # noqa: B027  (most readers have no remarks)
         """Note what a user should know of new rows that can be read.
 
         Args:
-            content: What ``validate_new`` read of M rows.
+            parsed_rows: What ``validate_new`` read of M rows.
             errors: Where it is noted.
         """
 
@@ -167,33 +167,33 @@ class NumericReader(Reader):
             raise InputError(f"inputs have shape {values.shape[1:]}, but must have {self.mean.shape}")
         return values
 
-    def fit(self, content: Array, train: Tensor, errors: RowErrors) -> None:
+    def fit(self, parsed_rows: Array, train: Tensor, errors: RowErrors) -> None:
         """Compute mean and deviation of each number of vectors."""
         self.mean = None
         self.std = None
         self.ranges = []
-        if content.ndim == 2 and len(train):
-            values = content[train.numpy()].astype(np.float64)
+        if parsed_rows.ndim == 2 and len(train):
+            values = parsed_rows[train.numpy()].astype(np.float64)
             self.mean, std = compute_mean_and_std(values)
             self.std = np.where(values.max(axis=0) > values.min(axis=0), std, NEVER_VARIED)
             self.ranges = [compute_range(column) for column in values.T[: self.MAX_COLUMNS]]
 
-    def remark_on_new(self, content: Array, errors: RowErrors) -> None:
+    def remark_on_new(self, parsed_rows: Array, errors: RowErrors) -> None:
         """Note features of vectors whose values lie outside of those of training."""
         for place, found in enumerate(self.ranges):
             column = {"name": place, "std": float(self.std[place]), **found}
-            remark_on_outliers(column, content[:, place].astype(np.float64), errors)
+            remark_on_outliers(column, parsed_rows[:, place].astype(np.float64), errors)
 
-    def build_inputs(self, content: Array, errors: RowErrors) -> FittedInputs:
+    def build_inputs(self, parsed_rows: Array, errors: RowErrors) -> FittedInputs:
         """Return the arrays as inputs, and the columns of vectors, named by their number."""
-        width = content.shape[1] if content.ndim == 2 else 0
-        columns = {str(place): content[:, place] for place in range(width)} if width <= self.MAX_COLUMNS else {}
+        width = parsed_rows.shape[1] if parsed_rows.ndim == 2 else 0
+        columns = {str(place): parsed_rows[:, place] for place in range(width)} if width <= self.MAX_COLUMNS else {}
         if self.mean is None:
-            return FittedInputs(build_array_store(content, errors), {"columns": columns}, {}, {})
+            return FittedInputs(build_array_store(parsed_rows, errors), {"columns": columns}, {}, {})
         constant = [str(place) for place in np.flatnonzero(self.std == NEVER_VARIED)]
         fact = "features that count as 0, since they are the same in all training rows: "
         return FittedInputs(
-            inputs=build_array_store((content - self.mean) / self.std, errors),  # before they lose digits
+            inputs=build_array_store((parsed_rows - self.mean) / self.std, errors),  # before they lose digits
             forms={"columns": columns},
             metadata={"features": f"{width}, standardised by the training rows"},
             preparation={"mean": self.mean.tolist(), "std": self.std.tolist(), "ranges": self.ranges},

@@ -141,19 +141,19 @@ class TextReader(Reader):
             notes.append(f"{short:,} of {len(sample):,} texts have fewer than 2 words: {remedy}")
         return texts, [shorten_text(text, NAME_CHARACTERS) for text in texts], notes
 
-    def fit(self, content: list[str], train: Tensor, errors: RowErrors) -> None:
+    def fit(self, parsed_rows: list[str], train: Tensor, errors: RowErrors) -> None:
         """Compute the weights of the words of the training rows, or a digest of the tokenizer."""
         if self.tokenizer is None:
-            self.weights = compute_word_weights([content[row] for row in train.tolist()])
+            self.weights = compute_word_weights([parsed_rows[row] for row in train.tolist()])
         else:
             self.vocabulary = digest_vocabulary(load_tokenizer(self.tokenizer))
 
-    def build_inputs(self, content: list[str], errors: RowErrors) -> FittedInputs:
+    def build_inputs(self, parsed_rows: list[str], errors: RowErrors) -> FittedInputs:
         """Count the words of texts, or split them into tokens."""
         store: InputStore
         preparation: dict[str, Any]
         if self.tokenizer is None:
-            store = hash_words(content, self.weights)
+            store = hash_words(parsed_rows, self.weights)
             form = f"counted words, hashed to {NUM_HASHED_FEATURES:,} places"
             preparation = {"weights": self.weights}
         else:
@@ -161,10 +161,10 @@ class TextReader(Reader):
             if self.vocabulary not in (None, digest_vocabulary(tokenizer)):
                 remedy = "put its old files back, or train again"
                 raise InputError(f"the tokenizer {self.tokenizer} is another than when the run was trained: {remedy}")
-            store = tokenize(content, tokenizer, self.max_tokens)
+            store = tokenize(parsed_rows, tokenizer, self.max_tokens)
             form = f"tokens of {Path(self.tokenizer).name}, at most {self.max_tokens}"
             preparation = {"vocabulary": self.vocabulary}
-        return FittedInputs(store, {"texts": content}, {"texts": form}, preparation)
+        return FittedInputs(store, {"texts": parsed_rows}, {"texts": form}, preparation)
 
     def load_state(self, preparation: Mapping[str, Any]) -> None:
         super().load_state(preparation)

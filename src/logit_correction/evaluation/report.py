@@ -181,18 +181,18 @@ class EvaluatedRows:
         return group_members(self.membership)
 
     @cached_property
-    def count(self) -> Tensor:
+    def group_counts(self) -> Tensor:
         """(G,) long, the rows of each group."""
         return group_count(self.membership)
 
     @cached_property
-    def correct(self) -> Tensor:
+    def group_correct_counts(self) -> Tensor:
         """(G,) long, the rows of each group that are right."""
         row, group = self.members
         return group[self.right[row]].bincount(minlength=len(self.group_names))
 
     @cached_property
-    def accuracy(self) -> Tensor:
+    def group_accuracy(self) -> Tensor:
         """(G,), NaN where a group is empty."""
         return group_mean(self.right, self.membership)
 
@@ -203,19 +203,21 @@ class EvaluatedRows:
 
     def compute_accuracy_bound(self, bound_index: int) -> NDArray[Any]:
         """Return an end of the 90 % interval of each group's accuracy, (G,): the lower one is 0, the upper one 1."""
-        return np.where(self.count == 0, np.nan, wilson_interval(self.correct, self.count)[bound_index])
+        return np.where(
+            self.group_counts == 0, np.nan, wilson_interval(self.group_correct_counts, self.group_counts)[bound_index]
+        )
 
     def compute_metric_of_rows(
-        self, metric: Callable[[NDArray[Any], NDArray[Any]], float], rows: Any = slice(None)
+        self, metric: Callable[[NDArray[Any], NDArray[Any]], float], row_indices: Any = slice(None)
     ) -> float:
         """Return a metric of all rows, or of some; NaN without rows, or if a probability is not finite.
 
         Args:
             metric: Maps probabilities (n, L) and labels (n,) to a number.
-            rows: (n,) long, the rows.
+            row_indices: (n,) long, the rows.
         """
-        probability = self.predictions.probabilities[rows]
-        label = self.predictions.label[rows]
+        probability = self.predictions.probabilities[row_indices]
+        label = self.predictions.label[row_indices]
         return metric(probability, label) if len(label) and np.isfinite(probability).all() else math.nan
 
     def compute_metric_by_group(self, metric: Callable[[NDArray[Any], NDArray[Any]], float]) -> pd.Series[float]:
@@ -243,7 +245,7 @@ class EvaluatedRows:
         counts = self.train_counts
         if counts is None or not (counts > 0).any():
             return None
-        return np.average(self.accuracy.numpy()[counts > 0], weights=counts[counts > 0])
+        return np.average(self.group_accuracy.numpy()[counts > 0], weights=counts[counts > 0])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,9 +257,9 @@ class GroupRow:
 
     label: str = metric_field("Label", lambda rows: rows.group_names["label"])
     attribute: str | None = metric_field("Attribute", lambda rows: rows.group_names["attribute"])
-    count: int = metric_field("Rows", lambda rows: rows.count)
-    correct: int = metric_field("Right", lambda rows: rows.correct)
-    accuracy: float | None = metric_field("Accuracy", lambda rows: rows.accuracy)
+    count: int = metric_field("Rows", lambda rows: rows.group_counts)
+    correct: int = metric_field("Right", lambda rows: rows.group_correct_counts)
+    accuracy: float | None = metric_field("Accuracy", lambda rows: rows.group_accuracy)
     low: float | None = metric_field("Low", lambda rows: rows.compute_accuracy_bound(0))
     high: float | None = metric_field("High", lambda rows: rows.compute_accuracy_bound(1))
     margin_min: float | None = metric_field("Least margin", lambda rows: rows.min_margin)
@@ -283,13 +285,13 @@ class GroupMetrics:
     )
     group_balanced: float | None = metric_field(
         "Group-balanced",
-        lambda rows: rows.accuracy.nanmean() if rows.has_groups else None,
+        lambda rows: rows.group_accuracy.nanmean() if rows.has_groups else None,
         "mean over groups",
         in_tables=True,
     )
     worst_group: float | None = metric_field(
         "Worst group",
-        lambda rows: pd.Series(rows.accuracy.numpy()).min() if rows.has_groups else None,
+        lambda rows: pd.Series(rows.group_accuracy.numpy()).min() if rows.has_groups else None,
         "the least accurate of them",
         in_tables=True,
     )

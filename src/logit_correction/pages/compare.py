@@ -344,7 +344,9 @@ def group_runs_by_task(runs: Sequence[RunFolder]) -> list[tuple[str, list[Series
     def identify_task(run: RunFolder) -> list[Any]:
         return [run.get_task_options(), run.report.test.groups[["label", "attribute"]].to_numpy().tolist()]
 
-    tasks = _group_runs(runs, lambda run: run.report.data.name, identify_task, RunFolder.get_task_options)
+    tasks = _group_runs_by_name_and_key(
+        runs, lambda run: run.report.data.name, identify_task, RunFolder.get_task_options
+    )
     return [
         (", ".join([name, *options]), _build_series(share_attribute_estimates(members)))
         for name, options, members in tasks
@@ -356,7 +358,9 @@ def _build_series(runs: Sequence[RunFolder]) -> list[Series]:
     baseline_first = sorted(runs, key=lambda run: run.report.training_name != BASELINE)
     settings = RunFolder.get_settings
     runs_by_name = {}
-    for name, options, members in _group_runs(baseline_first, lambda run: run.report.training_name, settings, settings):
+    for name, options, members in _group_runs_by_name_and_key(
+        baseline_first, lambda run: run.report.training_name, settings, settings
+    ):
         uncorrected = sum(not run.report.is_corrected for run in members)
         if uncorrected:
             share = "" if uncorrected == len(members) else f"{uncorrected} of {len(members)} "
@@ -366,17 +370,25 @@ def _build_series(runs: Sequence[RunFolder]) -> list[Series]:
     return [Series(name, colors[name], tuple(members)) for name, members in runs_by_name.items()]
 
 
-def _group_runs(
+class _RunGroup(NamedTuple):
+    """Runs of equal name and key, with the options in which they differ from others of that name (``q 0.7``)."""
+
+    name: str
+    differing_options: list[str]
+    runs: list[RunFolder]
+
+
+def _group_runs_by_name_and_key(
     runs: Iterable[RunFolder],
     get_name: Callable[[RunFolder], str],
     get_key: Callable[[RunFolder], Any],
     get_options: Callable[[RunFolder], dict[str, Any]],
-) -> list[tuple[str, list[str], list[RunFolder]]]:
-    """Return runs of equal name and key, with the options in which they differ from others of that name (``q 0.7``)."""
+) -> list[_RunGroup]:
+    """Return a group for each name and key, the groups of a name together."""
     runs_by_name: dict[str, dict[str, list[RunFolder]]] = {}
     for run in runs:
         runs_by_name.setdefault(get_name(run), {}).setdefault(_format_json_key(get_key(run)), []).append(run)
-    parts = []
+    groups = []
     for name, runs_by_key in runs_by_name.items():
         options = [get_options(members[0]) for members in runs_by_key.values()]
         names = dict.fromkeys(option for values in options for option in values)
@@ -389,8 +401,8 @@ def _group_runs(
                 for option in differing
                 if option in values
             ]
-            parts.append((name, texts, members))
-    return parts
+            groups.append(_RunGroup(name, texts, members))
+    return groups
 
 
 def _format_json_key(value: Any) -> str:

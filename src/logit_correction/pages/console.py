@@ -197,7 +197,7 @@ def print_data_summary(table: DataTable, name: str, method: str = "") -> None:
     console.print(build_console_table(frame))
 
 
-def print_runs(folders: Sequence[Path], page: Path, printed_notes: Sequence[str] = ()) -> None:
+def print_run_metrics(folders: Sequence[Path], page: Path, printed_notes: Sequence[str] = ()) -> None:
     """Print the metrics of finished runs; if all have one method, also their findings, mean and spread.
 
     Args:

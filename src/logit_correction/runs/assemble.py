@@ -69,7 +69,7 @@ def fill_defaults_from_data(config: RunConfig, info: DataInfo) -> tuple[RunConfi
     training = config.training
     num_rows = info.num_rows
     if not config.network.name:
-        name, reason = choose_network(info, config.encoder is not None)
+        name, reason = choose_default_network(info, config.encoder is not None)
         config = replace(config, network=complete_part("network", name))
         notes.append(f"network {name}, for {reason}")
     if training.weight_decay is None:
@@ -101,7 +101,7 @@ def fill_defaults_from_data(config: RunConfig, info: DataInfo) -> tuple[RunConfi
     return replace(config, training=training), notes
 
 
-def choose_network(info: DataInfo, is_encoded: bool = False) -> tuple[str, str]:
+def choose_default_network(info: DataInfo, is_encoded: bool = False) -> tuple[str, str]:
     """Return the name of the default network, and a phrase that describes the inputs.
 
     Args:

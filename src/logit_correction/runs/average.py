@@ -23,7 +23,7 @@ from logit_correction.registry import refuse_untrusted_path
 from logit_correction.runs.assemble import PreparedRun, build_training_rows
 from logit_correction.runs.model import build_algorithm, build_member_config
 from logit_correction.runs.options import RunConfig
-from logit_correction.runs.row_inputs import read_row_archive, take_inputs
+from logit_correction.runs.row_inputs import read_row_archive, select_input_rows
 from logit_correction.runs.teaching import compute_feature_scale, fit_guarded_logit_correction
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Trainer
@@ -143,7 +143,7 @@ class AverageTrainer(Trainer):
 
 def _compute_in_batches(function: Callable[[Inputs], Tensor], inputs: Inputs, num_rows: int) -> np.ndarray[Any, Any]:
     """Return what a function of inputs gives for all rows, float64."""
-    parts = [function(take_inputs(inputs, rows)) for rows in torch.arange(num_rows).split(BATCH_SIZE)]
+    parts = [function(select_input_rows(inputs, rows)) for rows in torch.arange(num_rows).split(BATCH_SIZE)]
     return torch.cat(parts).double().numpy()
 
 

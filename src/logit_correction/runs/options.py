@@ -384,15 +384,15 @@ def list_option_names(options: Mapping[str, Any]) -> list[str]:
     return [f"{name}.name" if name in PARTS else name for name in names]
 
 
-def merge_options(base: Mapping[str, Any], change: Mapping[str, Any]) -> dict[str, Any]:
+def merge_options(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
     """Return options with others over them, mapping by mapping.
 
     Args:
         base: Nested mappings.
-        change: What wins. A component of another name replaces the old one with all its options.
+        overrides: What wins. A component of another name replaces the old one with all its options.
     """
     merged = dict(base)
-    for key, value in change.items():
+    for key, value in overrides.items():
         old = merged.get(key)
         if isinstance(value, str) and isinstance(old, dict) and "name" in old:
             value = {"name": value}

@@ -17,7 +17,7 @@ from logit_correction.types import Inputs
 INPUTS = "inputs"
 
 
-def take_inputs(inputs: Inputs, positions: Array | torch.Tensor) -> Inputs:
+def select_input_rows(inputs: Inputs, positions: Array | torch.Tensor) -> Inputs:
     """Return the inputs of some rows, in the order of their positions."""
     if isinstance(inputs, dict):
         return {name: values[positions] for name, values in inputs.items()}

@@ -54,7 +54,7 @@ from logit_correction.shortcuts.audit_files import (
     REMEDY,
     SHEET,
     VALUES,
-    get_trust_mark,
+    get_trust_marker_path,
     read_kept_pictures,
     write_pictures,
     write_selection,
@@ -112,7 +112,7 @@ class Audit:
 
     @property
     def trust_code(self) -> bool:
-        return self._trusted or get_trust_mark(self.path).is_file()
+        return self._trusted or get_trust_marker_path(self.path).is_file()
 
     def restrict_imports(self) -> AbstractContextManager[None]:
         """Import no code that the folder names, and ask nothing of the network, unless the audit is trusted."""

@@ -16,7 +16,7 @@ from logit_correction.evaluation.answers import AnswerCounts
 from logit_correction.pages.page import save_page
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.options import RunConfig
-from logit_correction.runs.row_inputs import take_inputs, write_row_archive
+from logit_correction.runs.row_inputs import select_input_rows, write_row_archive
 from logit_correction.serialization import from_json_values, read_json_file
 from logit_correction.shortcuts.answered_rows import count_answers, list_answered_rows
 from logit_correction.shortcuts.audit_page import render_audit_page
@@ -113,7 +113,7 @@ def _write_answers(path: Path, rows: NewRows, counts: AnswerCounts | None) -> No
     arrays = {"label": rows.label[positions], "weight": weight.clip(MIN_ANSWER_WEIGHT)}
     if counts is not None:
         arrays["counts"] = np.array(astuple(counts)[:-1])  # what is learned from is advised
-    write_row_archive(path, take_inputs(rows.inputs, positions), **arrays)
+    write_row_archive(path, select_input_rows(rows.inputs, positions), **arrays)
 
 
 def write_fix(out_dir: Path, config: RunConfig, comment: str = "") -> None:
@@ -189,7 +189,7 @@ def write_summary(
     if not is_trusted:
         return
     with suppress(OSError):  # then the audit is as one from elsewhere
-        mark = get_trust_mark(out_dir, audit_dir)
+        mark = get_trust_marker_path(out_dir, audit_dir)
         mark.parent.mkdir(parents=True, exist_ok=True)
         mark.touch()
 
@@ -209,7 +209,7 @@ def _read_pictures(file: Path) -> dict[str, str]:
     return pictures
 
 
-def get_trust_mark(audit_dir: Path, config_dir: Path | None = None) -> Path:
+def get_trust_marker_path(audit_dir: Path, config_dir: Path | None = None) -> Path:
     """Return the file in the cache that exists if a process of this user wrote what the audit in a folder names.
 
     Args:

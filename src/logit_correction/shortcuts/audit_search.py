@@ -22,7 +22,7 @@ from logit_correction.runs.options import RunConfig, complete_part
 from logit_correction.runs.write import describe_environment
 from logit_correction.shortcuts.audit_files import write_fix
 from logit_correction.shortcuts.auto import FOLDS, Auto
-from logit_correction.shortcuts.candidates import train_config
+from logit_correction.shortcuts.candidates import train_from_config
 from logit_correction.shortcuts.conflicts import ConflictDescriber
 from logit_correction.shortcuts.contrast import build_contrasts, describe_texts
 from logit_correction.shortcuts.rows import (
@@ -139,7 +139,7 @@ def predict_corrected(config: RunConfig, table: DataTable, estimator: Auto, quie
             display = choose_display(quiet=quiet)
             display.show_message(f"what LC would bring: training {number + 1} of {FOLDS}")
             with display:
-                return train_config(config, part, display).predict("test").softmax(dim=1)
+                return train_from_config(config, part, display).predict("test").softmax(dim=1)
 
         return predict
 

@@ -23,8 +23,8 @@ from logit_correction.shortcuts.summaries import (
     SearchSummary,
     Selection,
     SelectionSummary,
-    advise_on_finding,
     describe_missing_rows,
+    explain_how_to_overrule,
     make_question,
     relies_on_shortcut,
 )
@@ -119,14 +119,14 @@ def _describe_search(summary: SearchSummary, shown_audit_dir: str) -> AuditText:
     if summary.views and summary.verdict == "shortcut":
         headline = _describe_reliance(record.classifier, summary)
     else:
-        headline = _describe_doubt(summary)
+        headline = _describe_uncertain_verdict(summary)
     return AuditText(
         headline=headline,
         sentences=[describe_finding(finding)],
         commands=commands,
         trial=trial,
         question=question.text if question else "",
-        advice=advise_on_finding(finding),
+        advice=explain_how_to_overrule(finding),
         short=_describe_record_in_short(record),
     )
 
@@ -155,7 +155,9 @@ def _describe_check(summary: ClassifierCheckSummary, shown_audit_dir: str) -> Au
     if question:
         commands |= _build_legitimate_command(question.views, shown_audit_dir)
     return AuditText(
-        headline=_describe_reliance("this classifier", summary) if summary.views else _describe_doubt(summary),
+        headline=_describe_reliance("this classifier", summary)
+        if summary.views
+        else _describe_uncertain_verdict(summary),
         sentences=[describe_missing_rows(finding) or describe_finding(finding)],
         commands=commands,
         question=question.text if question else "",
@@ -173,7 +175,7 @@ def _describe_reliance(classifier: str, summary: SearchSummary | ClassifierCheck
     return f"{capitalize(classifier)} {'relies' if relies else 'does not rely'} on {views}."
 
 
-def _describe_doubt(summary: SearchSummary | ClassifierCheckSummary) -> str:
+def _describe_uncertain_verdict(summary: SearchSummary | ClassifierCheckSummary) -> str:
     question = make_question(summary.record.finding)
     if question:
         return (
@@ -268,12 +270,12 @@ def describe_accuracy_change(summary: AuditSummary) -> str:
         return ""
     before = cost["network"]
     after = cost["fixed"]
-    balanced = _format_change(before.balanced.accuracy, after.balanced.accuracy)
-    like_training = _format_change(before.like_training.accuracy, after.like_training.accuracy)
+    balanced = _format_accuracy_change(before.balanced.accuracy, after.balanced.accuracy)
+    like_training = _format_accuracy_change(before.like_training.accuracy, after.like_training.accuracy)
     return f"With LC, balanced accuracy goes from {balanced}, and accuracy on data like yours from {like_training}"
 
 
-def _format_change(before: float | None, after: float | None) -> str:
+def _format_accuracy_change(before: float | None, after: float | None) -> str:
     return f"{format_percent(before, unit=' %')} to {format_percent(after, unit=' %')}"
 
 

@@ -21,9 +21,10 @@ from logit_correction.seeds import StepRandomness, derive_seed, make_generator
 from logit_correction.shortcuts.heads import (
     AttributeEstimate,
     FittedHeads,
+    ShortcutPrediction,
+    compute_joint_posterior,
     estimate_by_heads,
     join_attributes,
-    join_posteriors,
 )
 from logit_correction.shortcuts.held_out import HeldOutPredictions
 from logit_correction.shortcuts.search import Search
@@ -120,7 +121,7 @@ class Auto(AttributeEstimator):
         self.num_stages = int(self._searches)
         self.decided_by: Decider = decided_by
         self.heads: Sequence[FittedHeads] = ()  # for unseen rows, of each shortcut
-        self.estimates: list[tuple[Tensor, Tensor]] = []  # attribute and class probabilities by each shortcut
+        self.estimates: list[ShortcutPrediction] = []  # of the training rows, by each shortcut
         self.search: Search | None = None
         self._adopted_finding: Finding | None = None
 
@@ -226,15 +227,15 @@ class Auto(AttributeEstimator):
         if self.has_abstained:
             return torch.full_like(self.rows.label, UNKNOWN_ATTRIBUTE)
         assert self.finding is not None
-        estimates = self._estimate_shortcuts(self.finding)
+        estimates = self._estimate_attributes_by_shortcut(self.finding)
         self.heads = [estimate.heads for estimate in estimates]
-        self.estimates = [(estimate.attribute, estimate.probabilities) for estimate in estimates]
-        self.row_posterior = join_posteriors([probabilities for _, probabilities in self.estimates])
+        self.estimates = [ShortcutPrediction(estimate.attribute, estimate.probabilities) for estimate in estimates]
+        self.row_posterior = compute_joint_posterior([probabilities for _, probabilities in self.estimates])
         if len(estimates) > 1:
             self._name_shortcut_combinations()
         return join_attributes([attribute for attribute, _ in self.estimates], self.info.num_labels)
 
-    def _estimate_shortcuts(self, finding: Finding) -> list[AttributeEstimate]:
+    def _estimate_attributes_by_shortcut(self, finding: Finding) -> list[AttributeEstimate]:
         """Return an estimate by each shortcut: one by several would follow the surest of them in each row."""
         views = self._find_shortcut_views(finding.views)
         num_rows = len(self.rows.label)
@@ -278,20 +279,21 @@ class Auto(AttributeEstimator):
         attributes = [attribute for attribute, _ in self.predict_shortcuts(label, inputs)]
         return join_attributes(attributes, self.info.num_labels)
 
-    def predict_shortcuts(self, label: Tensor, inputs: ViewInputs) -> list[tuple[Tensor, Tensor]]:
-        """Return attribute (n,) and class probabilities (n, L) of unseen rows by each shortcut.
+    def predict_shortcuts(self, label: Tensor, inputs: ViewInputs) -> list[ShortcutPrediction]:
+        """Return what each shortcut predicts of unseen rows.
 
         Args:
             label: (n,) of the rows.
             inputs: What views need of them.
         """
         correlation = Correlation.one_to_one(self.info.num_labels)
-        estimates = []
+        predictions = []
         for heads in self.heads:
             probabilities = heads.predict(inputs)
             posterior = correlation.posterior(probabilities)
-            estimates.append((select_attribute(posterior, label, correlation, heads.odds), probabilities))
-        return estimates
+            attribute = select_attribute(posterior, label, correlation, heads.odds)
+            predictions.append(ShortcutPrediction(attribute, probabilities))
+        return predictions
 
     def get_extra_state(self) -> dict[str, Any]:
         heads = [heads.get_state() for heads in self.heads]

@@ -157,7 +157,7 @@ def list_in_distribution_splits(table: DataTable) -> list[str]:
     return ["valid", *(["test"] if "test" in table.drawn else [])]
 
 
-def train_config(config: RunConfig, table: DataTable, display: Display) -> Trainer:
+def train_from_config(config: RunConfig, table: DataTable, display: Display) -> Trainer:
     """Train a complete config on a table; the trainer then has the weights that ``train`` would keep.
 
     Args:
@@ -184,7 +184,7 @@ def train_candidate(candidate: Candidate, table: DataTable) -> TrainedCandidate:
     """
     started = time.monotonic()
     with restore_num_threads():
-        trainer = train_config(candidate.config, table, Display())
+        trainer = train_from_config(candidate.config, table, Display())
         logits = torch.cat([trainer.predict(split) for split in list_in_distribution_splits(table)])
         conflicts = estimate_conflicts(trainer)
     network = trainer.algorithm.network.cpu().eval()

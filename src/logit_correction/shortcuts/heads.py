@@ -169,7 +169,7 @@ def select_features_by_correlation(
     return correlation.topk(max_per_label, dim=1).indices.flatten().unique()
 
 
-def select_family_members(members: Sequence[Tensor], label: Tensor, num_labels: int) -> list[int]:
+def select_most_predictive_members(members: Sequence[Tensor], label: Tensor, num_labels: int) -> list[int]:
     """Return the numbers of the members of a family that predict some label best, in rising order.
 
     Members are ranked by ridge regression in closed form, since there may be hundreds.
@@ -284,6 +284,18 @@ class FittedHeads:
             return cls(**{**state, "views": views, "heads": heads})
         except (KeyError, TypeError) as error:
             raise InputError("the heads of the run are of another version: train again") from error
+
+
+class ShortcutPrediction(NamedTuple):
+    """What one shortcut predicts of n rows.
+
+    Attributes:
+        attribute: (n,) long.
+        probabilities: (n, L) class probabilities.
+    """
+
+    attribute: Tensor
+    probabilities: Tensor
 
 
 class AttributeEstimate(NamedTuple):
@@ -414,7 +426,7 @@ def join_attributes(attributes: Sequence[Tensor], num_values: int) -> Tensor:
     return joint
 
 
-def join_posteriors(posteriors: Sequence[Tensor]) -> Tensor:
+def compute_joint_posterior(posteriors: Sequence[Tensor]) -> Tensor:
     """Return the posterior (N, K) of the joint attribute of ``join_attributes`` by those (N, L) of several."""
     joint = posteriors[0]
     for posterior in posteriors[1:]:

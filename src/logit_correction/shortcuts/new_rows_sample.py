@@ -113,7 +113,7 @@ class NewRowsSample:
         shifts = []
         for view in views:
             new_features = np.concatenate(self._features[view.name])
-            values = self._compare_values(view, valid, new_columns, old_features[view.name], new_features)
+            values = self._compute_value_shares(view, valid, new_columns, old_features[view.name], new_features)
             shift = measure_view_shift(
                 view.name, old_features[view.name], new_features, self._seed, values, num_views=len(views)
             )
@@ -137,10 +137,10 @@ class NewRowsSample:
             new_images=tuple(encode_picture(pixels, PICTURE_SIDE) for pixels in new_images.numpy()),
         )
 
-    def _compare_values(
+    def _compute_value_shares(
         self,
         view: View,
-        valid: ViewInputs,
+        valid_inputs: ViewInputs,
         new_columns: dict[str, NDArray[Any]],
         old_features: NDArray[Any],
         new_features: NDArray[Any],
@@ -153,15 +153,15 @@ class NewRowsSample:
             return [
                 ValueShare(
                     name,
-                    float(find_missing_values(valid.columns[name]).mean()),
+                    float(find_missing_values(valid_inputs.columns[name]).mean()),
                     float(find_missing_values(new_columns[name]).mean()),
                 )
                 for name in new_columns
             ]
         if family != "column":
             return []
-        values = np.concatenate([valid.columns[member], new_columns[member]])
-        side = np.repeat(["old", "new"], [valid.num_rows, len(new_columns[member])])
+        values = np.concatenate([valid_inputs.columns[member], new_columns[member]])
+        side = np.repeat(["old", "new"], [valid_inputs.num_rows, len(new_columns[member])])
         parts = assign_column_parts(values, side, partial(self._table.format_column_values, member)).part
         return compare_value_shares(parts[side == "old"].tolist(), parts[side == "new"].tolist())
 

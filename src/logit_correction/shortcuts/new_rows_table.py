@@ -9,7 +9,7 @@ import pandas as pd
 
 from logit_correction.evaluation.predictions import Array
 from logit_correction.pages.compare import format_path
-from logit_correction.runs.row_inputs import take_inputs
+from logit_correction.runs.row_inputs import select_input_rows
 from logit_correction.types import Inputs
 
 #: Column of the stored table that holds the index of a known label, -1 of others.
@@ -88,7 +88,7 @@ class NewRows:
             distances=self.distances[:, positions],
             inclusion_probability={number: values[positions] for number, values in self.inclusion_probability.items()},
             logits=None if self.logits is None else self.logits[:, positions],
-            inputs=None if self.inputs is None else take_inputs(self.inputs, positions),
+            inputs=None if self.inputs is None else select_input_rows(self.inputs, positions),
         )
 
     def sort_canonically(self, *more_keys: Array) -> Array:

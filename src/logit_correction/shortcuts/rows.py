@@ -20,6 +20,7 @@ from logit_correction.finding import BASELINE
 from logit_correction.functional import wilson_interval
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.evidence import find_conflicts
+from logit_correction.shortcuts.heads import ShortcutPrediction
 from logit_correction.shortcuts.search import EstimatedCandidate
 from logit_correction.shortcuts.summaries import Accuracy, ClassifierAccuracy, EstimatedGroup, Interval, ShownRow
 from logit_correction.spreadsheets import write_spreadsheet_csv
@@ -64,17 +65,15 @@ def build_rows_frame(
             inputs = table.view_inputs("valid").take(examined)
             valid_estimates = estimator.predict_shortcuts(table.label[valid_rows], inputs)
             estimates = [
-                (torch.cat([attribute, valid_attribute]), torch.cat([probabilities, valid_probabilities]))
-                for (attribute, probabilities), (valid_attribute, valid_probabilities) in zip(
-                    estimates, valid_estimates, strict=True
-                )
+                ShortcutPrediction(*map(torch.cat, zip(on_train, on_valid, strict=True)))
+                for on_train, on_valid in zip(estimates, valid_estimates, strict=True)
             ]
         examined = len(rows) + torch.arange(len(examined))
         rows = torch.cat([rows, valid_rows])
     positions = torch.arange(len(rows))  # of the rows with an estimate
     if candidate is not None:
         views = candidate.views
-        estimates = [(candidate.attribute, candidate.probabilities)]
+        estimates = [ShortcutPrediction(candidate.attribute, candidate.probabilities)]
         positions = examined
     label = table.label[rows]
     frame = _describe_rows(table, rows, views)
@@ -119,11 +118,11 @@ def _fill_in_estimates(
     frame: pd.DataFrame,
     positions: Tensor,
     label: Tensor,
-    estimates: Sequence[tuple[Tensor, Tensor]],
+    predictions: Sequence[ShortcutPrediction],
     names: NDArray[Any],
 ) -> None:
     """Fill in attributes, conflicts, scores and probabilities of the rows at some positions, in place."""
-    attribute, probabilities = _select_shortcut(estimates, label)
+    attribute, probabilities = _select_conflicting_shortcut(predictions, label)
     rows = positions.numpy()
     frame.loc[rows, "attribute"] = names[attribute.numpy()]
     frame.loc[rows, "conflicting"] = (attribute != label).numpy()
@@ -144,14 +143,15 @@ def _describe_rows(table: DataTable, rows: Tensor, views: Sequence[str]) -> pd.D
     return frame
 
 
-def _select_shortcut(estimates: Sequence[tuple[Tensor, Tensor]], label: Tensor) -> tuple[Tensor, Tensor]:
-    """Return attribute (n,) and probabilities (n, L) by the first shortcut that a row conflicts with, or the first."""
-    attributes = torch.stack([attribute for attribute, _ in estimates])
-    probabilities = torch.stack([row_probabilities for _, row_probabilities in estimates])
+def _select_conflicting_shortcut(predictions: Sequence[ShortcutPrediction], label: Tensor) -> ShortcutPrediction:
+    """Return of each row the prediction of the first shortcut that it conflicts with, or of the first."""
+    attributes = torch.stack([prediction.attribute for prediction in predictions])
+    probabilities = torch.stack([prediction.probabilities for prediction in predictions])
     first = (attributes != label).int().argmax(dim=0)
     rows = torch.arange(len(label))
     selected = probabilities[first, rows]
-    return attributes[first, rows], (selected / selected.sum(dim=1, keepdim=True)).double()
+    normalized = (selected / selected.sum(dim=1, keepdim=True)).double()
+    return ShortcutPrediction(attributes[first, rows], normalized)
 
 
 def _score_conflicts(probabilities: Tensor, label: Tensor) -> Tensor:

@@ -42,8 +42,8 @@ from logit_correction.shortcuts.heads import (
     estimate_by_heads,
     get_max_features_per_label,
     make_logistic_learner,
-    select_family_members,
     select_features_by_correlation,
+    select_most_predictive_members,
     standardize,
 )
 from logit_correction.shortcuts.held_out import HeldOutPredictions
@@ -213,7 +213,7 @@ class Search:
         members = [torch.cat(features) for features in parts]
         members = [standardize(features, *torch.std_mean(features, dim=0)) for features in members]
         if choose_members and len(views) > 1:  # for all folds: each fold would take one of two columns by chance
-            chosen = select_family_members(members, self._label, self.num_labels)
+            chosen = select_most_predictive_members(members, self._label, self.num_labels)
             views = [views[number] for number in chosen]
             members = [members[number] for number in chosen]
         learner = make_logistic_learner(

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from logit_correction.data.cells import check_required_columns, convert_to_texts, match_names
+from logit_correction.data.cells import check_required_columns, convert_to_texts, match_numeric_names
 from logit_correction.data.image_files import read_picture
 from logit_correction.data.table_files import read_frame
 from logit_correction.errors import InputError
@@ -95,7 +95,7 @@ def add_answers(
     frame, row_numbers, answers = _read_sheet(sheet, place)
     label_by_name = {_normalize_case_and_spaces(name): index for index, name in enumerate(label_names)}
     names = [_normalize_case_and_spaces(answer or "") for answer in answers]
-    matches = match_names(names, list(label_by_name))
+    matches = match_numeric_names(names, list(label_by_name))
     position_by_row = {str(row): position for position, row in enumerate(rows.descriptions["row"].tolist())}
     known_by = [name for name in KNOWN_BY if name in frame and name in rows.descriptions]
     faults = []

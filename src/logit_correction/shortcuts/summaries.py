@@ -559,7 +559,7 @@ def describe_missing_rows(finding: Finding) -> str:
     )
 
 
-def advise_on_finding(finding: Finding) -> str:
+def explain_how_to_overrule(finding: Finding) -> str:
     """Return how a user who knows more overrules the verdict; empty where the user named the shortcut."""
     question = make_question(finding)
     return "" if finding.user_named else f"{advise_user(finding, question.views if question else ())}."
@@ -573,7 +573,7 @@ def _summary_to_dict(summary: AuditSummary, **values: Any) -> dict[str, Any]:
         "views": summary.views,
         "sentence": describe_finding(finding),
         "leans": relies_on_shortcut(finding),
-        "would_change": advise_on_finding(finding),
+        "would_change": explain_how_to_overrule(finding),
         "question": make_question(finding),
         "cost": {},
         "examined": None,

@@ -27,7 +27,7 @@ from logit_correction_lab.sources.published import (
     PublishedSource,
     draw_attributes_with_conflicts,
     get_data_folder,
-    read_conflict_folders,
+    read_labels_from_file_names,
     sample_validation_split,
 )
 
@@ -146,7 +146,7 @@ class CorruptedCIFAR10(PublishedSource):
 
     def _read_published(self) -> DataTable:
         folder = self.find_folder()
-        paths, contents = read_conflict_folders(folder, self.files, len(CLASSES))
+        paths, contents = read_labels_from_file_names(folder, self.files, len(CLASSES))
         errors = RowErrors(str(folder), contents["row_names"])
         images, _ = read_image_store(paths, (SIZE, SIZE), errors)
         errors.raise_if_any(remedy="get them again")

@@ -23,7 +23,7 @@ from logit_correction_lab.sources.published import (
     encode_column,
     find_split_rows,
     get_data_folder,
-    read_conflict_folders,
+    read_labels_from_file_names,
     read_list_columns,
 )
 
@@ -246,7 +246,7 @@ class BiasedFFHQ(Photos):
 
     def build(self) -> DataTable:
         folder = self.find_folder()
-        paths, contents = read_conflict_folders(folder, self.files, 2)
+        paths, contents = read_labels_from_file_names(folder, self.files, 2)
         metadata: dict[str, object] = {
             "source": f"Biased FFHQ, {self.pct}",
             "names": "numbers of the file names; young women and old men are the majority",

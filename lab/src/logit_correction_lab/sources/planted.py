@@ -244,8 +244,8 @@ class Planted(DataSource):
         drawn = self._sample_rows(*self._make_labels())
         values = drawn.attribute.tolist()
         sentiments = [self.labels[code] for code in drawn.label.tolist()]
-        draw = Random(derive_seed(self.seed, "planted", "texts", "rows"))
-        texts = reviews.generate_reviews(sentiments, values if self.mark == "topic" else None, draw)
+        rng = Random(derive_seed(self.seed, "planted", "texts", "rows"))
+        texts = reviews.generate_reviews(sentiments, values if self.mark == "topic" else None, rng)
         if self.mark == "signature":
             texts = [f"{text}\n{self.marks[value]}" for text, value in zip(texts, values, strict=True)]
         return build_table_by_reader(
@@ -388,7 +388,7 @@ def _encode_by_position(values: Tensor, codes: list[int]) -> Tensor:
     return places[values]
 
 
-def sample_people_columns(label: NDArray[np.int64], draw: np.random.Generator) -> dict[str, NDArray[Any]]:
+def sample_people_columns(label: NDArray[np.int64], rng: np.random.Generator) -> dict[str, NDArray[Any]]:
     """Draw the columns of ``people.yaml``, and ``years_in_job``, for people of low and of high income.
 
     Many columns are weak features and ``capital`` is a strong one: a classifier by it alone is right in about 83 % of
@@ -396,18 +396,18 @@ def sample_people_columns(label: NDArray[np.int64], draw: np.random.Generator) -
 
     Args:
         label: (N,) 0 for low and 1 for high income.
-        draw: Random numbers.
+        rng: Random numbers.
     """
     people = read_yaml_file(Path(__file__).with_name("people.yaml"))
     side = 2.0 * label - 1.0
     columns: dict[str, NDArray[Any]] = {}
     for name, number in people["numbers"].items():
-        values = number["mean"] + number["deviation"] * (number["pull"] * side + draw.standard_normal(len(label)))
+        values = number["mean"] + number["deviation"] * (number["pull"] * side + rng.standard_normal(len(label)))
         columns[name] = values.clip(number["min"], number["max"]).round()
     # A person can have served since the age of sixteen; given the age, this is independent of the label.
-    columns["years_in_job"] = ((columns["age"] - 16).clip(0) * draw.uniform(0, 0.8, len(label))).round()
+    columns["years_in_job"] = ((columns["age"] - 16).clip(0) * rng.uniform(0, 0.8, len(label))).round()
     for name, shares in people["names"].items():
         ends = np.cumsum(list(shares.values()), axis=0).T[label]
-        place = (draw.uniform(size=(len(label), 1)) > ends[:, :-1]).sum(1)
+        place = (rng.uniform(size=(len(label), 1)) > ends[:, :-1]).sum(1)
         columns[name] = np.array(list(shares), dtype=object)[place]
     return columns

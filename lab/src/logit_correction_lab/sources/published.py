@@ -158,12 +158,14 @@ def build_table_by_reader(
     )
 
 
-def read_conflict_folders(base: Path, parts: Sequence[str], num_values: int) -> tuple[list[Path], dict[str, Any]]:
+def read_labels_from_file_names(
+    dataset_dir: Path, subfolders: Sequence[str], num_values: int
+) -> tuple[list[Path], dict[str, Any]]:
     """Return the images of a data set whose file names end in ``_<label>_<attribute>``.
 
     Args:
-        base: Folder of the data set.
-        parts: Four folders in it: training images whose attribute agrees with the label, those where it conflicts,
+        dataset_dir: Folder of the data set.
+        subfolders: Four folders in it: training images whose attribute agrees with the label, those where it conflicts,
             validation and test images.
         num_values: Number of labels, and of attribute values.
 
@@ -174,12 +176,12 @@ def read_conflict_folders(base: Path, parts: Sequence[str], num_values: int) -> 
         InputError: A file has another name.
     """
     files = [
-        sorted(file for file in walk_folder(base / part).files if file.suffix.lower() in IMAGE_SUFFIXES)
-        for part in parts
+        sorted(file for file in walk_folder(dataset_dir / subfolder).files if file.suffix.lower() in IMAGE_SUFFIXES)
+        for subfolder in subfolders
     ]
     paths = [path for part in files for path in part]
-    names = [path.relative_to(base).as_posix() for path in paths]
-    errors = RowErrors(str(base), names)
+    names = [path.relative_to(dataset_dir).as_posix() for path in paths]
+    errors = RowErrors(str(dataset_dir), names)
     values = torch.zeros((len(names), 2), dtype=torch.long)
     for row, name in enumerate(names):
         match = re.search(r"_(\d+)_(\d+)\.[A-Za-z]+$", name)

@@ -33,46 +33,46 @@ MAX_OPINIONS = 8
 SHARE_ON_TWO = 0.4
 
 
-def generate_reviews(sentiments: Sequence[str], topics: Sequence[int] | None, draw: Random) -> list[str]:
+def generate_reviews(sentiments: Sequence[str], topics: Sequence[int] | None, rng: Random) -> list[str]:
     """Return one review for each sentiment; no two are the same.
 
     Args:
         sentiments: Keys of ``OPINIONS``.
         topics: The place in ``TOPICS`` of each review's topic; None draws them.
-        draw: Random numbers.
+        rng: Random numbers.
     """
     names = list(TOPICS)
     reviews: dict[str, None] = {}
     for row, sentiment in enumerate(sentiments):
         while len(reviews) == row:
-            topic = draw.choice(names) if topics is None else names[topics[row]]
-            reviews[_generate_review(sentiment, topic, draw)] = None
+            topic = rng.choice(names) if topics is None else names[topics[row]]
+            reviews[_generate_review(sentiment, topic, rng)] = None
     return list(reviews)
 
 
-def _generate_review(sentiment: str, topic: str, draw: Random) -> str:
+def _generate_review(sentiment: str, topic: str, rng: Random) -> str:
     templates = []
-    num_left = draw.randint(MIN_OPINIONS, MAX_OPINIONS)
+    num_left = rng.randint(MIN_OPINIONS, MAX_OPINIONS)
     while num_left > 0:
-        on_two = num_left > 1 and draw.random() < SHARE_ON_TWO
-        templates.append(draw.choice(_PHRASES["opinions_on_two" if on_two else "opinions_on_one"]))
+        on_two = num_left > 1 and rng.random() < SHARE_ON_TWO
+        templates.append(rng.choice(_PHRASES["opinions_on_two" if on_two else "opinions_on_one"]))
         num_left -= 1 + on_two
-    templates += draw.sample(_PHRASES["fillers"], draw.randint(1, 3))
-    draw.shuffle(templates)
-    templates.insert(0, draw.choice(_PHRASES["openings"]))
-    return " ".join(_fill_review_template(template, sentiment, topic, draw) for template in templates)
+    templates += rng.sample(_PHRASES["fillers"], rng.randint(1, 3))
+    rng.shuffle(templates)
+    templates.insert(0, rng.choice(_PHRASES["openings"]))
+    return " ".join(_fill_review_template(template, sentiment, topic, rng) for template in templates)
 
 
-def _fill_review_template(template: str, sentiment: str, topic: str, draw: Random) -> str:
-    nouns = draw.sample(TOPICS[topic], 2)
-    opinions = draw.choices([_PHRASES[kind] for kind in ("bad", "middling", "good")], OPINIONS[sentiment], k=2)
+def _fill_review_template(template: str, sentiment: str, topic: str, rng: Random) -> str:
+    nouns = rng.sample(TOPICS[topic], 2)
+    opinions = rng.choices([_PHRASES[kind] for kind in ("bad", "middling", "good")], OPINIONS[sentiment], k=2)
     text = template.format(
         topic=topic,
-        when=draw.choice(_PHRASES["times"]),
-        who=draw.choice(_PHRASES["people"]),
+        when=rng.choice(_PHRASES["times"]),
+        who=rng.choice(_PHRASES["people"]),
         noun0=nouns[0],
         noun1=nouns[1],
-        opinion0=draw.choice(opinions[0]),
-        opinion1=draw.choice(opinions[1]),
+        opinion0=rng.choice(opinions[0]),
+        opinion1=rng.choice(opinions[1]),
     )
     return text[0].upper() + text[1:]
