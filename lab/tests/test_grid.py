@@ -68,14 +68,16 @@ def test_added_rows_are_in_the_text_of_the_grid(tmp_path: Path) -> None:
     mine = tmp_path / "rows.yaml"
     content = {"rows": {7: {"method": "LC"}}, "cells": {7: {6: {"epochs": 4}}}, "tuning": {7: "two rates: 1e-3, 1e-2"}}
     mine.write_text(yaml.safe_dump(content))
-    changed = read_grid(str(path), seeds=1, rows=mine, reference="7")
+    changed = read_grid(str(path), seeds=1, rows_file=mine, reference="7")
     *_, last = changed.make_cells(tmp_path)
     assert list(changed.rows) == ["ERM", "LC", "7"] and (last.row, last.options["epochs"]) == ("7", 4)
     assert changed.reference == "7" and changed.tuning == {"7": "two rates: 1e-3, 1e-2"}
     (tmp_path / "kept.yaml").write_text(changed.text)
     read_again = read_grid(str(tmp_path / "kept.yaml"), seeds=1)
     assert replace(read_again, name=changed.name) == changed
-    assert read_grid(str(tmp_path / "kept.yaml"), seeds=1, rows=mine).rows == changed.rows  # the same rows once more
+    assert (
+        read_grid(str(tmp_path / "kept.yaml"), seeds=1, rows_file=mine).rows == changed.rows
+    )  # the same rows once more
 
 
 @pytest.mark.parametrize(

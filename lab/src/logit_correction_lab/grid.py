@@ -165,13 +165,15 @@ def make_folder_name(name: str) -> str:
     return "-".join(part for part in letters.split("-") if part.strip("."))
 
 
-def read_grid(name: str, seeds: int | None = None, rows: Path | None = None, reference: str | None = None) -> Benchmark:
+def read_grid(
+    name: str, seeds: int | None = None, rows_file: Path | None = None, reference: str | None = None
+) -> Benchmark:
     """Read a grid and check it.
 
     Args:
         name: A shipped grid, or the path of a YAML file.
         seeds: Number of seeds in place of its own.
-        rows: File of further rows: a mapping from names to options of a run, as ``rows`` of a grid, or the keys
+        rows_file: File of further rows: a mapping from names to options of a run, as ``rows`` of a grid, or the keys
             ``ROW_KEYS``. They are added to ``text`` too.
         reference: Row from which differences are taken, in place of its own.
 
@@ -191,12 +193,12 @@ def read_grid(name: str, seeds: int | None = None, rows: Path | None = None, ref
     try:
         _check_names("key", content, keys)
         content = _convert_names_to_texts(content)
-        if rows is not None:
-            content = _merge_rows_of_file(content, rows)
+        if rows_file is not None:
+            content = _merge_rows_of_file(content, rows_file)
         if reference is not None:
             content["reference"] = reference
-        if rows is not None or reference is not None:
-            text = _write_grid(content, path, rows)
+        if rows_file is not None or reference is not None:
+            text = _write_grid(content, path, rows_file)
         if seeds is not None:
             content["seeds"] = seeds
         grid = Benchmark(path.stem, **content, text=text)

@@ -129,12 +129,12 @@ def find_label_folders(root: Path) -> dict[Path, str | None]:
     return dict.fromkeys(folders)
 
 
-def find_labelled_images(root: Path, folders: Mapping[Path, str | None]) -> tuple[Rows, list[str]]:
+def find_labelled_images(root: Path, split_by_folder: Mapping[Path, str | None]) -> tuple[Rows, list[str]]:
     """Find the images in folders of ``root``, or in itself, and in all below them; links may not leave it.
 
     Args:
         root: The folder.
-        folders: Folders in it, each with its split or None, as ``find_label_folders`` returns them.
+        split_by_folder: Folders in it, each with its split or None, as ``find_label_folders`` returns them.
 
     Returns:
         The rows, with the name of the folder as their label, with its split if it has one, and with errors for links
@@ -143,7 +143,7 @@ def find_labelled_images(root: Path, folders: Mapping[Path, str | None]) -> tupl
     hidden: list[Path] = []
     loose = []
     folder_of_file: dict[Path, Path] = {}
-    for parent in sorted({root, *(folder.parent for folder in folders if folder != root)} - {*folders}):
+    for parent in sorted({root, *(folder.parent for folder in split_by_folder if folder != root)} - {*split_by_folder}):
         listing = list_folder(parent)
         hidden += listing.hidden
         loose += list_own_images(parent)
@@ -152,7 +152,7 @@ def find_labelled_images(root: Path, folders: Mapping[Path, str | None]) -> tupl
     other = []
     notes = []
     suffixes = ", ".join(IMAGE_SUFFIXES)
-    for folder in folders:
+    for folder in split_by_folder:
         _, paths, hidden_below = walk_folder(folder)
         hidden += hidden_below
         # A link that leads to no file is reported under any name: it may stand for a folder of images.
@@ -175,7 +175,7 @@ def find_labelled_images(root: Path, folders: Mapping[Path, str | None]) -> tupl
         notes.append(f"files that are not images by name are left out: {format_first(other, separator='; ')}")
     labels = {
         folder: None if split and folder.parent == root else normalize_text(escape_undecodable(folder.name))
-        for folder, split in folders.items()
+        for folder, split in split_by_folder.items()
     }
     rows = Rows(
         str(root),
@@ -183,7 +183,9 @@ def find_labelled_images(root: Path, folders: Mapping[Path, str | None]) -> tupl
         folder=root,
         files=list(folder_of_file),
         label=[labels.get(folder) for folder in folder_of_file.values()],  # None in the folder of a split itself
-        split=[folders.get(folder) for folder in folder_of_file.values()] if any(folders.values()) else None,
+        split=[split_by_folder.get(folder) for folder in folder_of_file.values()]
+        if any(split_by_folder.values())
+        else None,
     )
     base = os.path.realpath(root)
     outside = {parent for parent in {path.parent for path in folder_of_file} if not is_within(parent, base)}

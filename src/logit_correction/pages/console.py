@@ -197,15 +197,15 @@ def print_data_summary(table: DataTable, name: str, method: str = "") -> None:
     console.print(build_console_table(frame))
 
 
-def print_run_metrics(folders: Sequence[Path], page: Path, printed_notes: Sequence[str] = ()) -> None:
+def print_run_metrics(run_dirs: Sequence[Path], page_path: Path, printed_notes: Sequence[str] = ()) -> None:
     """Print the metrics of finished runs; if all have one method, also their findings, mean and spread.
 
     Args:
-        folders: Folders of the runs.
-        page: The report page, whose path is printed last.
+        run_dirs: Folders of the runs.
+        page_path: The report page, whose path is printed last.
         printed_notes: Warnings that the user has seen already, which are not repeated.
     """
-    reports = read_reports(folders)
+    reports = read_reports(run_dirs)
     console = make_console()
     table = build_comparison_table(reports)
     console.print(build_runs_table(table, any(report.test.has_groups for report in reports)))
@@ -226,7 +226,7 @@ def print_run_metrics(folders: Sequence[Path], page: Path, printed_notes: Sequen
         print_wrapped(console, f"{reports[0].answers.describe()}.")
     if len(reports) == 1:
         print_warnings([warning for warning in reports[0].warnings if warning not in printed_notes], console)
-    print_verbatim(console, f"page: {page}")
+    print_verbatim(console, f"page: {page_path}")
 
 
 def print_warnings(warnings: Sequence[str], console: Console) -> None:

@@ -210,14 +210,14 @@ def summarize_groups(frame: pd.DataFrame, label_names: Sequence[str]) -> tuple[E
                     share=float(count / max(1, total)),
                     share_low=low,
                     share_high=high,
-                    network=compute_accuracy(rows, "network"),
-                    fixed=compute_accuracy(rows, "fixed") if "fixed_label" in frame else None,
+                    network=compute_classifier_accuracy(rows, "network"),
+                    fixed=compute_classifier_accuracy(rows, "fixed") if "fixed_label" in frame else None,
                 )
             )
     return tuple(groups)
 
 
-def compute_accuracy(rows: pd.DataFrame, classifier: str) -> Accuracy:
+def compute_classifier_accuracy(rows: pd.DataFrame, classifier: str) -> Accuracy:
     """Return the accuracy of a classifier on those of some rows that it has predicted.
 
     Args:
@@ -249,14 +249,14 @@ def compute_classifier_accuracies(
     for name in CLASSIFIERS:
         if f"{name}_label" not in estimated or not estimated[f"{name}_label"].notna().any():
             continue
-        conflicting = compute_accuracy(estimated[estimated["conflicting"].eq(True)], name)
-        agreeing = compute_accuracy(estimated[estimated["conflicting"].eq(False)], name)
+        conflicting = compute_classifier_accuracy(estimated[estimated["conflicting"].eq(True)], name)
+        agreeing = compute_classifier_accuracy(estimated[estimated["conflicting"].eq(False)], name)
         cost[name] = ClassifierAccuracy(
             name=classifier if name == "network" else "LC",
             conflicting=conflicting,
             agreeing=agreeing,
             balanced=compute_balanced_accuracy(conflicting, agreeing, num_combinations),
-            like_training=compute_accuracy(estimated, name),
+            like_training=compute_classifier_accuracy(estimated, name),
         )
     return cost
 

@@ -73,21 +73,26 @@ class Photos(PublishedSource):
         self.reader = ImageReader(self.size, self.fit)
 
     def build_table_from_images(
-        self, folder: Path, paths: list[Path], row_names: Sequence[str], metadata: dict[str, object], **contents: Any
+        self,
+        image_dir: Path,
+        paths: list[Path],
+        row_names: Sequence[str],
+        metadata: dict[str, object],
+        **table_fields: Any,
     ) -> DataTable:
         """Read the images and return the table.
 
         Args:
-            folder: Where the images lie, for messages.
+            image_dir: Where the images lie, for messages.
             paths: M images.
             row_names: M names of them.
             metadata: That of the table; facts on the images are added.
-            **contents: Other fields of the table.
+            **table_fields: Other fields of the table.
 
         Raises:
             InputError: Images are missing or damaged; the message names the first.
         """
-        errors = RowErrors(str(folder), list(row_names))
+        errors = RowErrors(str(image_dir), list(row_names))
         fix = f"get the images of {self.title} again, or fix them"
         inputs, _ = read_image_store(paths, self.size, errors, self.fit)
         errors.raise_if_any(remedy=fix)
@@ -100,7 +105,7 @@ class Photos(PublishedSource):
         }[self.fit]
         augment = self.augment
         if self.crops == "original":
-            train = contents["split"]["train"].tolist()
+            train = table_fields["split"]["train"].tolist()
             side = round(height * 12 / 7)
             others = set(range(len(paths))).difference(train)
             store, _ = read_image_store(paths, (side, side), errors, skip=others)
@@ -109,7 +114,7 @@ class Photos(PublishedSource):
             originals[train] = read_image_sizes([paths[row] for row in train])
             augment = OriginalCropFlip(store, originals, self.size)
             metadata["training images"] = f"parts of the originals, resized to {size}"
-        return DataTable(inputs=inputs, augment=augment, row_names=row_names, metadata=metadata, **contents)
+        return DataTable(inputs=inputs, augment=augment, row_names=row_names, metadata=metadata, **table_fields)
 
     def build_table_from_list(
         self, frame: pd.DataFrame, folder: Path, list_name: str, codes: Mapping[str, int], **contents: Any
