@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "lab" / "results"
 
 RATIOS = ("0.5", "1", "2", "5")
-WORDS = ("none", "one", "two", "three", "four", "five")
+WORDS = ("none", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 CODE_BLOCK = re.compile(r"^```.*?^```$|^\$\$$.*?^\$\$$|<!--.*?-->", re.MULTILINE | re.DOTALL)
 CODE_OR_ADDRESS = re.compile(r"`[^`]*`|\]\([^)]*\)")
@@ -178,8 +178,8 @@ def format_new_rows() -> dict[str, str]:
     harder = "new rows that are merely harder"
     shares = [format_number(read_selection("gain_won", answers), 0) for answers in (10, 20, 50)]
     return {
-        "sets": f"{read_selection('sets', 20):.0f}",
-        "other_sets": f"{read_selection('other_sets', 20):.0f}",
+        "sets": WORDS[int(read_selection("sets", 20))],
+        "other_sets": WORDS[int(read_selection("other_sets", 20))],
         "shares": format_list(shares),
         "elsewhere": format_number(read_selection("elsewhere", 20)),
         "worst": format_number(-read_selection("elsewhere_worst", 20)),
@@ -549,7 +549,7 @@ def claim_new_rows() -> Claims:
     drawn = figures[figures["rows"].str.startswith("drawn cases") & (figures["answers"] == 50)]
     least = format_number(drawn["gain_won"].min(), 0)
     most = format_number(drawn["gain_won"].max(), 0)
-    yield Claim("new-rows", f"On {drawn['cases'].sum():.0f} drawn data sets 50 answers won {least} to {most} %")
+    yield Claim("new-rows", f"on {drawn['cases'].sum():.0f} drawn data sets 50 answers won {least} to {most} %")
 
 
 def claim_parts() -> Claims:
