@@ -7,6 +7,7 @@ import re
 import shutil
 from collections.abc import Callable
 from decimal import Decimal
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -456,6 +457,33 @@ def test_texts_of_several_lines_are_one_row_and_lines_are_counted(run_command: C
     Path("t.csv").write_text("\n".join(lines) + "\n")
     result = run_command("preview", "--data", "t.csv", "--data.label", "y", "--data.text", "t")
     assert result.status == 2 and "line 104 has 5 cells, and others 3" in result.err, result.err
+
+
+@pytest.mark.parametrize("first_line", ["sep=;\n", '"sep=;"\r\n', "SEP=\t\n", "\ufeffsep=,\r\n"])
+def test_line_that_names_the_separator_to_excel_is_not_a_row(first_line: str, run_command: CommandRunner) -> None:
+    separator = next(mark for mark in ";\t," if mark in first_line)
+    frame, _ = draw_wards()
+    rows = frame.to_csv(index=False, sep=separator)
+    Path("t.csv").write_text(rows, encoding="utf-8")
+    Path("n.csv").write_text(first_line + rows, encoding="utf-8")
+    for file in ("t.csv", "n.csv"):
+        words = ("train", "--data", file, "--data.label", "y", *TRAINING_OPTIONS, "--epochs", 1, "--out", file[0])
+        assert run_command(*words).status == 0
+    tests = [load(name).evaluate(Path("t.csv"))["average"] for name in "tn"]
+    assert tests[0] == tests[1]
+    answers = pd.read_csv(StringIO(run_command("predict", "n", "n.csv").out))
+    assert answers["line"].tolist() == [*range(3, 3 + len(frame))]
+    lines = (first_line + rows).splitlines()
+    Path("n.csv").write_text("\n".join([*lines[:9], lines[9] + separator, *lines[10:]]), encoding="utf-8")
+    assert "line 10 has 3 cells, and others 2" in run_command("predict", "n", "n.csv").err
+
+
+@pytest.mark.parametrize("name", ["run\ud83d", "run\udcff", "a\0b"])
+def test_output_folder_whose_name_no_file_can_have_is_refused(name: str) -> None:
+    frame, _ = draw_wards(60)
+    for start in (train, audit):
+        with pytest.raises(InputError, match="cannot have in their names"):
+            start(from_table(frame, label="y"), out=name)
 
 
 @pytest.mark.parametrize(

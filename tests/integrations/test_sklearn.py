@@ -311,6 +311,18 @@ def test_labels_that_look_alike_are_refused() -> None:
         LogitCorrectionClassifier(method="ERM", epochs=1).fit(np.eye(6)[:, :2], ["\u00e9", "e\u0301", "a"] * 2)
 
 
+@pytest.mark.parametrize("dtype", ["Int64", "Float64", "boolean", "string", "category", "int64[pyarrow]"])
+def test_gap_among_nullable_labels_is_refused(dtype: str) -> None:
+    values = ["a", "b"] if dtype in ("string", "category") else [True, False]
+    inputs = np.random.default_rng(0).normal(size=(40, 2))
+    classifier = LogitCorrectionClassifier(method="ERM", epochs=1, training={"threads": 1})
+    labels = pd.Series(pd.array(values * 20, dtype=dtype))
+    assert len(classifier.fit(inputs, labels).classes_) == 2
+    labels[39] = None
+    with pytest.raises(ValueError, match=r"Row 39 has no label|y contains NaN"):
+        classifier.fit(inputs, labels)
+
+
 # -- new rows
 
 

@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from io import StringIO
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,9 @@ SAVE_AS_UTF8 = "save it as a CSV in UTF-8, with texts that hold the separator in
 
 #: What may separate the cells of a CSV.
 SEPARATORS = "\t;,|"
+
+#: A first line by which Excel names the separator; it is not a row.
+SEPARATOR_LINE = re.compile(rf'"?sep=([{SEPARATORS}])"?\r?\n', re.IGNORECASE)
 
 #: Characters of a CSV by which its separator is found.
 HEAD_CHARACTERS = 2**20
@@ -106,7 +110,9 @@ def _read_parquet(file: Path) -> pd.DataFrame:
 
 def _read_csv(file: Path, encoding: str | None) -> pd.DataFrame:
     text = _read_csv_text(file, encoding)
-    separator = _detect_separator(text)
+    named_separator = SEPARATOR_LINE.match(text)
+    separator = named_separator[1] if named_separator else _detect_separator(text)
+    header_row = int(named_separator is not None)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # of rows that are too long
@@ -118,11 +124,12 @@ def _read_csv(file: Path, encoding: str | None) -> pd.DataFrame:
                 index_col=False,
                 header=None,  # pandas would call the second column x another name
                 skip_blank_lines=False,  # so that lines are numbered
+                skiprows=header_row,
             )
     except (pd.errors.ParserError, pd.errors.ParserWarning) as error:
-        raise ValueError(_describe_parse_error(text, separator, error)) from error
+        raise ValueError(_describe_parse_error(text, separator, header_row, error)) from error
     names = [name.strip() or f"Unnamed: {place}" for place, name in enumerate(frame.iloc[0])]
-    frame.index += 1
+    frame.index += 1 + header_row
     frame.index.name = "line"
     frame = frame[1:].set_axis(names, axis=1)
     frame.attrs["swallowed"] = find_swallowed_lines(frame, separator)
@@ -156,13 +163,13 @@ def _detect_separator(text: str) -> str:
     return max(SEPARATORS, key=unquoted.lstrip("\n").partition("\n")[0].count)
 
 
-def _describe_parse_error(text: str, separator: str, error: Exception) -> str:
+def _describe_parse_error(text: str, separator: str, header_row: int, error: Exception) -> str:
     """Return why a CSV cannot be parsed, with the line as an editor numbers it: texts in quotes may hold line ends."""
     reader = csv.reader(StringIO(text, newline=None), delimiter=separator)
-    starts = [1]  # of the records, as lines
+    starts = [1 + header_row]  # of the records, as lines
     num_columns = 0
     with suppress(csv.Error):  # of a cell that takes in too much
-        for cells in reader:
+        for cells in islice(reader, header_row, None):
             num_columns = num_columns or len(cells)
             if len(cells) > num_columns:
                 return f"line {starts[-1]} has {len(cells)} cells, and others {num_columns}"
@@ -191,7 +198,7 @@ def find_swallowed_lines(frame: pd.DataFrame, separator: str) -> dict[int, str]:
         return {}
     breaks = np.sum([column.str.count("\n") for column in columns], axis=0)
     header_lines = 1 + sum(str(name).count("\n") for name in frame)
-    first_line = 1 + header_lines + np.arange(len(frame)) + np.cumsum(breaks) - breaks
+    first_line = frame.index.to_numpy() - 1 + header_lines + np.cumsum(breaks) - breaks
     usual_values = [_find_shared_values_and_is_number(column) for column in columns]
     faults = {}
     for place in quoted_places:

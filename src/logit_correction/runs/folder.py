@@ -22,6 +22,7 @@ from logit_correction.evaluation.report import REPORT
 from logit_correction.formatting import format_option
 from logit_correction.runs.options import RunConfig, iterate_options
 from logit_correction.training.config import TrainingConfig
+from logit_correction.unicode_text import escape_undecodable
 
 #: All options of the run.
 CONFIG = "config.yaml"
@@ -151,8 +152,14 @@ def choose_folder(out: Path | str | None, name: str) -> tuple[Path, Callable[[Ow
 
     Returns:
         The folder, and a function to apply to the object that reads it: a temporary folder is removed with the object.
+
+    Raises:
+        InputError: The name holds a zero byte or is not Unicode, as half of an emoji is.
     """
     if out is not None:
+        if "\0" in str(out) or str(out) != escape_undecodable(out):
+            name = escape_undecodable(format_option("out", out))
+            raise InputError(f"{name} holds a character that files cannot have in their names: give another folder")
         return Path(out), lambda owner: owner
     temporary = tempfile.TemporaryDirectory(prefix="logit-correction-")
 
