@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from logit_correction import LogitCorrectionClassifier, Run, from_table, train
+from logit_correction import LogitCorrectionClassifier, Run, from_table, load, train
 from logit_correction.cli import main
 from logit_correction.errors import InputWarning
 
@@ -96,3 +96,17 @@ def test_a_run_without_ranges_still_predicts(run: Run) -> None:
         assert collect_warnings(run.predict, LATER.drop(columns="label")) == []
     finally:
         run.source.reader.load_state(run.report.data.preparation)
+
+
+@pytest.mark.parametrize("trained_with_zone", [True, False])
+def test_times_with_a_zone_in_training_or_new_rows_alone_are_told(trained_with_zone: bool, tmp_path: Path) -> None:
+    times = pd.Series(pd.date_range("2024-01-01", periods=len(OLD), freq="7h17min").astype(str))
+    forms = [times + "+02:00", times] if trained_with_zone else [times, times + "+02:00"]
+    training_rows, new_rows = (OLD[["dose", "label"]].assign(time=form) for form in forms)
+    table = from_table(training_rows, label="label", folder=tmp_path / "data")
+    run = train(table, tmp_path / "run", method="ERM", epochs=1, threads=1, page=False)
+    assert not any("zone" in message for message in collect_warnings(run.predict, training_rows))
+    for rows in (new_rows, new_rows.assign(time=pd.to_datetime(new_rows["time"]))):
+        (message,) = [text for text in collect_warnings(run.predict, rows) if "zone" in text]
+        assert "column 'time' has times with" in message and "in all 600 rows" in message
+    assert not any("zone" in message for message in collect_warnings(load(run.path).predict, training_rows.head(9)))

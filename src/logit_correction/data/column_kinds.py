@@ -21,6 +21,7 @@ from logit_correction.data.dates import (
     DateOrder,
     describe_date_remedy,
     format_days,
+    have_zones,
     infer_date_order,
     parse_days,
 )
@@ -132,11 +133,13 @@ class ColumnKind(NamedTuple):
         name: A name of ``KINDS``, or ``names``.
         doubt: Why it may be misread, if it holds names that look like numbers or dates; else empty.
         order: What stands first in its dates, if they had to be rewritten.
+        zoned: Whether its dates name their time zone; None if some alone do.
     """
 
     name: str
     doubt: str = ""
     order: DateOrder = ""
+    zoned: bool | None = None
 
 
 def list_present_texts(values: pd.Series[Any]) -> list[str]:
@@ -160,7 +163,8 @@ def infer_column_kind(values: pd.Series[Any], number_format: NumberFormat = Numb
         if name == "dates":
             texts = list_present_texts(values)
             written_order = infer_date_order(texts)
-            kind = ColumnKind(name, order=number_format.choose_date_order(written_order))
+            order = number_format.choose_date_order(written_order)
+            kind = ColumnKind(name, order=order, zoned=have_zones(texts))
         is_other = np.isnan(_convert_to_numbers(values, kind))
         count = len(values) - is_other.sum()
         if count and count >= MOST * (count + len(list_present_texts(values[is_other]))):

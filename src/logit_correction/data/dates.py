@@ -71,6 +71,16 @@ def infer_date_order(texts: Sequence[str]) -> DateOrder:
     return "month" if month_first >= MOST * (day_first + month_first) else "both"
 
 
+def have_zones(texts: Sequence[str]) -> bool | None:
+    """Return whether texts name their time zone; None if some do and some do not.
+
+    >>> have_zones(["2024-01-01 10:00Z"]), have_zones(["2024-01-01 10:00Z", "2024-01-01"])
+    (True, None)
+    """
+    is_zoned = {ZONE.search(text) is not None for text in texts}
+    return is_zoned.pop() if len(is_zoned) == 1 else None
+
+
 def describe_date_remedy(written_order: DateOrder, order: DateOrder) -> str:
     """Return what to do about dates that could not be read.
 

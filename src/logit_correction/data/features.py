@@ -28,7 +28,7 @@ from logit_correction.data.column_kinds import (
     list_present_texts,
     parse_column,
 )
-from logit_correction.data.dates import YEAR_LAST, DateOrder, describe_dates, infer_date_order
+from logit_correction.data.dates import YEAR_LAST, DateOrder, describe_dates, have_zones, infer_date_order
 from logit_correction.data.ranges import compute_range, remark_on_outliers
 from logit_correction.data.reader import NEVER_VARIED, FittedInputs, Reader, compute_mean_and_std
 from logit_correction.data.rows import RowErrors, Rows
@@ -49,8 +49,9 @@ IDENTIFIER_LENGTH = 60
 
 #: A column as it was fitted: its name, its kind, and its categories, or mean and std of its numbers; ``gaps`` if rows
 #: of any split had no value: true if training rows did. Among categories the empty text stands for no value. ``order``
-#: is what stands first in dates as they were written. ``hours`` are mean and std of the times of day of dates that have
-#: such. ``range`` and ``rows`` are least, greatest and number of the values of training.
+#: is what stands first in dates as they were written, ``zoned`` whether they name their zone. ``hours`` are mean and
+#: std of the times of day of dates that have such. ``range`` and ``rows`` are least, greatest and number of the values
+#: of training.
 Column = dict[str, Any]
 
 #: Name -> kind and values (n,) of each column of a table.
@@ -254,6 +255,8 @@ class ColumnReader(Reader):
             kind = ColumnKind(column["kind"], order=order)
             if kind.name == "dates" and frame[name].dtype.kind not in "iufbMm":
                 _check_date_order(frame[name], order, rows.errors)
+            if kind.name == "dates":
+                _remark_on_zones(frame[name], column, rows.errors)
             values = parse_column(frame[name], kind, rows.errors, "gaps" in column, name in self.numbers)
             if kind.name == NAMES:
                 matches = match_numeric_names(values, column["categories"])
@@ -293,6 +296,18 @@ def _check_date_order(values: pd.Series[Any], order: DateOrder, errors: RowError
         if YEAR_LAST.match(text or ""):
             fault = f"has dates with the {order} first in training, and here in another order (write 2024-12-31)"
             errors.add(row, f"column {values.name!r} {fault}")
+
+
+def _remark_on_zones(values: pd.Series[Any], column: Column, errors: RowErrors) -> None:
+    """Note times of a new column that name their zone where those of training do not, and the reverse."""
+    zoned = column.get("zoned")
+    if zoned is None or "hours" not in column:
+        return
+    texts = [text for text in convert_to_texts(values) if text and ":" in text and have_zones([text]) != zoned]
+    if texts:
+        forms = ("with", "without") if zoned else ("without", "with")
+        fact = f"column {column['name']!r} has times {forms[0]} a time zone in training, and {forms[1]} one"
+        errors.add_remark(fact, "times without a zone count as UTC", len(texts), repr(texts[0]))
 
 
 class ColumnEncoder(nn.Module):
@@ -346,7 +361,7 @@ def _fit_column(
         std = NEVER_VARIED
     column |= {"mean": float(mean), "std": float(std), **compute_range(present)}
     if kind.name == "dates":
-        column["order"] = kind.order
+        column |= {"order": kind.order, "zoned": kind.zoned}
         hours = compute_hours(present)
         if len(present) and np.ptp(hours):
             column["hours"] = [float(hours.mean()), float(hours.std())]
