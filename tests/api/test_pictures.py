@@ -98,6 +98,22 @@ def test_images_of_another_depth_than_in_training_are_counted(kind: str, run_com
         assert evaluated.status == (0 if other == "8 bits" else 2) and f"{kind}" in evaluated.err
 
 
+@pytest.mark.parametrize(
+    ("kind", "marker"), [("floats", -9999), ("floats", 1e6), ("32 bits with a sign", -(2**30)), ("16 bits", 65535)]
+)
+def test_pixel_that_stretches_the_range_is_named(kind: str, marker: float, run_command: CommandRunner) -> None:
+    save_pictures("set", [kind])
+    assert "nearly equal" not in run_command("preview", "--data", "set").err
+    for path in sorted(Path("set").rglob("*.*")):
+        pixels = np.array(Image.open(path))
+        pixels = pixels // 64 if kind == "16 bits" else pixels
+        if path.match("*/right/0[1-8].*"):  # each split may have some
+            pixels[3, 4] = marker
+        Image.fromarray(pixels).save(path)
+    message = " ".join(run_command("preview", "--data", "set").err.split())
+    assert re.search(rf"right/0\d\.\w+ has a pixel of {re.escape(f'{marker:g}')}, and most", message), message
+
+
 def test_pixels_outside_the_training_range_are_counted(run_command: CommandRunner) -> None:
     save_pictures("set", ["12 of 16 bits"])
     save_pictures("new", ["16 bits", "12 of 16 bits"], rows=4)

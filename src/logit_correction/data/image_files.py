@@ -67,8 +67,9 @@ Resizing = Literal["stretch", "crop", "centre"]
 #: Longest side that images are read at by default; networks of photos want no more.
 DEFAULT_MAX_SIDE = 224
 
-#: Files by which the size and the ranges of all are chosen.
+#: Files by which the size and the ranges of all are chosen, and pixels of each by which usual ones are.
 SURVEYED_FILES = 100
+SURVEYED_PIXELS = 10_000
 
 
 class Picture(NamedTuple):
@@ -203,13 +204,36 @@ def _resize(image: Image.Image, box: tuple[int, int], resizing: Resizing) -> Ima
     return ImageOps.fit(image, box, bilinear) if resizing == "crop" else image.resize(box, bilinear)
 
 
-def infer_side_and_ranges(paths: Sequence[Path]) -> tuple[int, dict[str, Range]]:
-    """Return the median shorter side of up to 100 files, at most 224, and the range of each depth over 8 bits.
+class PixelSurvey(NamedTuple):
+    """Pixels of more than 8 bits of one file.
+
+    Attributes:
+        low: The smallest.
+        high: The largest.
+        usual: The numbers between which four fifths of its pixels lie.
+        path: The file.
+    """
+
+    low: float
+    high: float
+    usual: Range
+    path: Path
+
+
+def infer_side_and_ranges(paths: Sequence[Path]) -> tuple[int, dict[str, Range], tuple[str, ...]]:
+    """Choose the size of images and the ranges of pixels by up to 100 files.
 
     Which numbers of 12 bits or of a sensor are black and white is unknown, so the smallest and the largest are taken.
+
+    Args:
+        paths: The files of training.
+
+    Returns:
+        The median shorter side, at most 224; the range of each depth over 8 bits; and notes about pixels that stretch
+        a range so far that others are nearly equal.
     """
     sides = []
-    ends: dict[str, list[float]] = {}
+    surveys: dict[str, list[PixelSurvey]] = {}
     for path in paths[:: max(1, len(paths) // SURVEYED_FILES)]:
         # A file that cannot be read is reported when all are read.
         with (
@@ -222,6 +246,32 @@ def infer_side_and_ranges(paths: Sequence[Path]) -> tuple[int, dict[str, Range]]
             if depth != BYTES:
                 check_num_pixels(file)
                 pixels = np.nan_to_num(np.asarray(file))
-                ends.setdefault(depth, []).extend([float(pixels.min()), float(pixels.max())])
+                sample = pixels.reshape(-1)[:: max(1, pixels.size // SURVEYED_PIXELS)]
+                usual = (float(np.quantile(sample, 0.1)), float(np.quantile(sample, 0.9)))
+                survey = PixelSurvey(float(pixels.min()), float(pixels.max()), usual, path)
+                surveys.setdefault(depth, []).append(survey)
     side = min(DEFAULT_MAX_SIDE, int(np.median(sides))) if sides else DEFAULT_MAX_SIDE
-    return side, {depth: (min(values), max(values)) for depth, values in sorted(ends.items())}
+    ranges = {}
+    notes = []
+    for depth, files in sorted(surveys.items()):
+        ranges[depth] = (min(file.low for file in files), max(file.high for file in files))
+        notes += describe_outlying_pixel(files)
+    return side, ranges, tuple(notes)
+
+
+def describe_outlying_pixel(files: Sequence[PixelSurvey]) -> list[str]:
+    """Return a note on the pixel that stretches the range of a depth most, if usual pixels become nearly equal by it.
+
+    It may be a marker of missing values, such as -9999, or a defect of a sensor.
+    """
+    low = float(np.quantile([file.usual[0] for file in files], 0.1))
+    high = float(np.quantile([file.usual[1] for file in files], 0.9))
+    darkest = min(files, key=lambda file: file.low)
+    brightest = max(files, key=lambda file: file.high)
+    if not 0 < 255 * (high - low) < DIM * (brightest.high - darkest.low):
+        return []
+    is_dark = low - darkest.low > brightest.high - high
+    path = darkest.path if is_dark else brightest.path
+    value = darkest.low if is_dark else brightest.high
+    fact = f"{path} has a pixel of {value:g}, and most pixels lie between {low:g} and {high:g}"
+    return [f"{fact}, so these are nearly equal: if it is a missing value or a defect, replace it"]

@@ -189,6 +189,7 @@ class ImageReader(Reader):
         self.column = column
         self.root = root
         self.ranges: dict[str, Range] = {}
+        self.range_notes: tuple[str, ...] = ()
         self.depths: list[str] = []
         self.allows_constant: bool | None = None
 
@@ -222,7 +223,7 @@ class ImageReader(Reader):
 
     def fit(self, parsed_rows: list[Path], train: Tensor, errors: RowErrors) -> None:
         """Choose the size of the images, and the range of pixels of more than 8 bits."""
-        side, self.ranges = infer_side_and_ranges([parsed_rows[row] for row in train.tolist()])
+        side, self.ranges, self.range_notes = infer_side_and_ranges([parsed_rows[row] for row in train.tolist()])
         self.size = self.size or (side, side)
         self.depths = []
         self.allows_constant = None
@@ -244,7 +245,7 @@ class ImageReader(Reader):
         preparation = {"size": self.size[0], "depths": self.depths, "allows_constant": self.allows_constant}
         if self.ranges:
             preparation["ranges"] = {depth: [*ends] for depth, ends in self.ranges.items()}
-        notes = errors.describe_remarks()
+        notes = self.range_notes + errors.describe_remarks()
         if len(facts.depths) > 1:
             counts = [f"{depth} in {len(rows):,}" for depth, rows in sorted(facts.depths.items())]
             notes += (f"pixels of several depths, each with a range of its own: {format_list(counts)} pictures",)
