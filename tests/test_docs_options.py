@@ -62,7 +62,7 @@ def list_options(kind: str) -> set[str]:
 
 
 def is_option(option: str, command_options: set[str]) -> bool:
-    if option in command_options or option in COMPONENTS or option in OPTIONS_OF_OTHER_PROGRAMS:
+    if option.removeprefix("no_") in command_options or option in COMPONENTS or option in OPTIONS_OF_OTHER_PROGRAMS:
         return True
     for head, kind in COMPONENTS.items():
         name = option.removeprefix(f"{head}.")

@@ -332,7 +332,9 @@ def test_readme_commands_train_the_advised_erm(
         words = [word for word in words if data_options == [] or word not in ("--data", "photos")]
         result = run_command(*(later if word == "new-photos" else word for word in words), *data_options)
         assert result.status == 0, result.err
-    assert load("fixed").config.method.name == "ERM" and len(pd.read_csv("answers.csv")) == len(pd.read_csv(later))
+    assert load("fixed").report.display_name == "ERM with answers" and len(pd.read_csv("answers.csv")) == len(
+        pd.read_csv(later)
+    )
 
 
 def test_evaluate_and_report_compute_metrics_per_group(

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from json import dumps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import Any, Literal, TextIO
 
 from jsonargparse.typing import PositiveInt
 
@@ -22,9 +22,6 @@ from logit_correction.errors import InputError, InputWarning, check_range
 from logit_correction.formatting import format_first, suggest_name
 from logit_correction.registry import ComponentConfig
 from logit_correction.runs.options import ESTIMATOR_OPTIONS, PRESETS, RunConfig, complete_config
-
-if TYPE_CHECKING:
-    from logit_correction.shortcuts.audit import Audit
 
 #: Exit status of ``audit --fail-on`` if the audit comes to the verdict that it names.
 VERDICT_STATUS = 3
@@ -136,7 +133,7 @@ def _audit_new_rows(
     answer_options: Mapping[str, bool],
     user_options: Collection[str],
     trust_code: bool,
-) -> Audit:
+) -> Any:  # an Audit, see above
     """Return the audit that chooses what to train by new rows, and by the labels in ``answers`` if given."""
     from logit_correction.runs.folder import check_folder_unlocked
     from logit_correction.shortcuts import audit as audits
