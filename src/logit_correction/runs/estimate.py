@@ -202,8 +202,8 @@ def estimate_attributes(
         InputError: Something given is wrong, or the estimator's estimates change throughout a training (``Online``).
 
     >>> found = estimate_attributes({"name": "Digits", "minority_ratio": 0.05}, epochs=2, threads=1)
-    >>> found.finding.views, found.prior().shape
-    (('colour',), torch.Size([10, 10]))
+    >>> found.corrects, found.prior().shape
+    (True, torch.Size([10, 10]))
     """
     with tempfile.TemporaryDirectory(prefix="logit-correction-") as folder:
         data_options: dict[str, Any] = {}
