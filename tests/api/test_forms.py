@@ -751,3 +751,9 @@ def test_columns_may_be_called_what_yaml_takes_for_nothing(name: str, run_comman
     assert run.label_names == ["ill", "well"]
     with pytest.raises(InputError, match="label"):
         train(from_table(frame.rename(columns={"y": ""}), label=""), **SHORT, epochs=1)
+
+
+def test_column_called_null_is_a_column_in_python() -> None:
+    frame, ward = draw_wards()
+    run = train(frame.assign(null=ward), label="y", attribute="null", **SHORT, epochs=1, page=False)
+    assert run.config.data.options["attribute"] == "null"

@@ -541,7 +541,7 @@ def parse_options(parser: OptionParser, values: Mapping[str, Any]) -> dict[str, 
         raise InputError(message) from error
     for option, value in options.items():
         is_text = isinstance(value, str) and "str" in parser.types.get(option, "")
-        if is_text and value.strip().lower() not in ("", "null"):
+        if is_text and value.strip():
             _restore_text(parsed, option, value)
     for option, value in iterate_options(parsed, parser.actions):
         for number in value if isinstance(value, list | tuple) else [value]:
@@ -550,7 +550,7 @@ def parse_options(parser: OptionParser, values: Mapping[str, Any]) -> dict[str, 
 
 
 def _restore_text(parsed: dict[str, Any], option: str, text: str) -> None:
-    """Set an option to its text where the parser has taken the text, such as # or ~, for no value as YAML does."""
+    """Set an option to its text where the parser has taken the text, such as #, ~ or null, for no value as YAML does."""
     *path, name = option.split(".")
     for part in path:
         parsed = parsed[part]
