@@ -550,7 +550,7 @@ def parse_options(parser: OptionParser, values: Mapping[str, Any]) -> dict[str, 
 
 
 def _restore_text(parsed: dict[str, Any], option: str, text: str) -> None:
-    """Set an option to its text where the parser has taken the text, such as #, ~ or null, for no value as YAML does."""
+    """Set an option to its text where the parser has taken it, such as #, ~ or null, for no value as YAML does."""
     *path, name = option.split(".")
     for part in path:
         parsed = parsed[part]
