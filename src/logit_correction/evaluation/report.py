@@ -60,6 +60,7 @@ class Metric:
         meaning: In a few words.
         best: ``max`` or ``min``, the function that selects the best of several values.
         in_tables: Whether console, pages and sentences show it, in per cent; for those of ``GroupReport``.
+        is_accuracy: Whether it is an accuracy, which the heading does not say.
     """
 
     heading: str
@@ -67,6 +68,7 @@ class Metric:
     meaning: str = ""
     best: Callable[..., float] = max
     in_tables: bool = False
+    is_accuracy: bool = False
 
 
 def metric_field(heading: str, compute: Callable[[Any], Any], meaning: str = "", **options: Any) -> Any:
@@ -76,7 +78,7 @@ def metric_field(heading: str, compute: Callable[[Any], Any], meaning: str = "",
         heading: Of its column.
         compute: ``EvaluatedRows`` -> value.
         meaning: In a few words.
-        options: ``best`` and ``in_tables``.
+        options: ``best``, ``in_tables`` and ``is_accuracy``.
     """
     return field(default=None, metadata={"metric": Metric(heading, compute, meaning, **options)})
 
@@ -221,7 +223,7 @@ class EvaluatedRows:
         return metric(probability, label) if len(label) and np.isfinite(probability).all() else math.nan
 
     def compute_metric_by_group(self, metric: Callable[[NDArray[Any], NDArray[Any]], float]) -> pd.Series[float]:
-        """Return a metric of the rows of each group, (G,); see ``apply``."""
+        """Return a metric of the rows of each group, (G,); see ``compute_metric_of_rows``."""
         row, group = (members.numpy() for members in self.members)
         values = pd.Series(row).groupby(group).agg(lambda rows: self.compute_metric_of_rows(metric, rows))
         return values.reindex(range(len(self.group_names)))
@@ -279,21 +281,28 @@ class GroupMetrics:
         lambda rows: rows.compute_side_accuracy(True),
         "rows that conflict with the shortcut",
         in_tables=True,
+        is_accuracy=True,
     )
     majority: float | None = metric_field(
-        "Bias-aligned", lambda rows: rows.compute_side_accuracy(False), "rows that follow it", in_tables=True
+        "Bias-aligned",
+        lambda rows: rows.compute_side_accuracy(False),
+        "rows that follow it",
+        in_tables=True,
+        is_accuracy=True,
     )
     group_balanced: float | None = metric_field(
         "Group-balanced",
         lambda rows: rows.group_accuracy.nanmean() if rows.has_groups else None,
         "mean over groups",
         in_tables=True,
+        is_accuracy=True,
     )
     worst_group: float | None = metric_field(
         "Worst group",
         lambda rows: pd.Series(rows.group_accuracy.numpy()).min() if rows.has_groups else None,
         "the least accurate of them",
         in_tables=True,
+        is_accuracy=True,
     )
 
 
@@ -327,13 +336,18 @@ class GroupReport(GroupMetrics):
         lambda rows: pd.Series(group_mean(rows.right, rows.predictions.label_groups()).numpy()).min(),
         "the least accurate label",
         in_tables=True,
+        is_accuracy=True,
     )
     count: int = metric_field("Rows", lambda rows: len(rows.predictions))
     average: float | None = metric_field(
-        "Average", lambda rows: rows.right.double().mean(), "all test rows", in_tables=True
+        "Average", lambda rows: rows.right.double().mean(), "all test rows", in_tables=True, is_accuracy=True
     )
     adjusted_average: float | None = metric_field(
-        "Adjusted average", lambda rows: rows.adjusted_average(), "groups weighted as in training", in_tables=True
+        "Adjusted average",
+        lambda rows: rows.adjusted_average(),
+        "groups weighted as in training",
+        in_tables=True,
+        is_accuracy=True,
     )
     minority_margin: float | None = metric_field(
         "Margin, bias-conflicting", lambda rows: rows.compute_side_margin(True)

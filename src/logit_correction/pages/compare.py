@@ -66,16 +66,6 @@ COLLAPSE_REMEDY = "name fewer shortcuts, try `--method.mixing NoMixing`, or trai
 #: Metrics that decide a comparison: the first of these that all runs have. Other metrics are the price of a gain.
 _DECIDING_METRICS = ("minority", "worst_group", "estimated_minority", "worst_class")
 
-#: Further metrics that are accuracies, which their headings, such as "Average", do not say.
-_FURTHER_ACCURACIES = (
-    "majority",
-    "group_balanced",
-    "average",
-    "adjusted_average",
-    "estimated_majority",
-    "estimated_group_balanced",
-)
-
 
 def compute_student_margin(values: Sequence[float]) -> float:
     """Return half the width of Student's interval of a mean, with confidence ``CONFIDENCE``.
@@ -476,7 +466,7 @@ def describe_comparison(
             headline += f" On all test rows {_describe_difference(member, baseline, 'average')}."
     details = [
         _describe_metric_comparison(
-            series, name, f"{metrics[name].heading}{' accuracy' if name in _FURTHER_ACCURACIES else ''}"
+            series, name, f"{metrics[name].heading}{' accuracy' if metrics[name].is_accuracy else ''}"
         )
         for name in common
         if name not in _DECIDING_METRICS

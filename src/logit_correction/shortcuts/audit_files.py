@@ -99,14 +99,15 @@ def build_advised_config(selection: Selection, rows: NewRows, out_dir: Path, aud
     learns = selection.learns_from_answers and bool(selection.answers)
     if selection.single or (selection.correction is None and not learns):
         return RunConfig.from_dict((selection.correction or selection.candidates[0]).config)
+    if not learns:
+        return build_average_config(selection, None)
     _write_answers(out_dir / ANSWERS, rows, count_answers(selection))
-    return build_average_config(selection, audit_dir.resolve() / ANSWERS if learns else None)
+    return build_average_config(selection, audit_dir.resolve() / ANSWERS)
 
 
 def _write_answers(path: Path, rows: NewRows, counts: AnswerCounts | None) -> None:
-    """Write the labelled rows, from which a fix learns its correction; nothing where their inputs are not kept."""
-    if rows.inputs is None:
-        return
+    """Write the labelled rows, whose inputs are kept, from which a fix learns its correction."""
+    assert rows.inputs is not None
     is_known = rows.label >= 0
     positions = np.flatnonzero(is_known)
     weight = compute_answer_weights(rows.predictions, is_known, rows.rounds, rows.inclusion_probability)[positions]
@@ -135,19 +136,17 @@ def build_average_config(selection: Selection, answers: Path | None) -> RunConfi
         selection: Whose ``members`` are averaged; ERM alone where it has none.
         answers: File of the labelled new rows from which a correction is learned; None learns none.
     """
-    weights = {result.name: result.weight or 0 for result in selection.members} or {selection.candidates[0].name: 1}
     erm = selection.candidates[0].config
     left_out = list(erm.get("leave_out") or [])
-    total = sum(weights.values())
+    weights = [result.weight or 0 for result in selection.members] or [1]
     members = [
         {
             "name": result.name,
-            "weight": round(weights[result.name] / total, 4),
+            "weight": round(weight / sum(weights), 4),
             "method": result.config["method"],
             "leave_out": [view for view in result.config.get("leave_out") or [] if view not in left_out],
         }
-        for result in sorted(selection.candidates, key=lambda result: -weights.get(result.name, 0))
-        if result.name in weights
+        for result, weight in zip(selection.members or selection.candidates[:1], weights, strict=True)
     ]
     method: dict[str, Any] = {"name": "Average", "members": members}
     if answers is not None:

@@ -189,7 +189,7 @@ class ConflictDescriber:
             contrast = build_image_contrast(self._table, conflicts, views)
             return (contrast,) if contrast else ()
         rows: list[ContrastRow] = []
-        for label in conflicts.loc[conflicts["conflicting"].eq(True), "label"].value_counts().index[:MAX_LABELS]:
+        for label in list_conflicting_labels(conflicts):
             rows += self._describe_label(label, conflicts)
         return (Contrast("conflicts", ", ".join(views), tuple(rows)),) if rows else ()
 
@@ -319,6 +319,11 @@ def _list_questions(column: str, values: NDArray[Any], format_values: ValueForma
     ]
 
 
+def list_conflicting_labels(conflicts: ConflictFrame) -> list[str]:
+    """Return the labels of most bias-conflicting rows, at most ``MAX_LABELS``."""
+    return list(conflicts.loc[conflicts["conflicting"].eq(True), "label"].value_counts().index[:MAX_LABELS])
+
+
 def find_main_attribute(conflicts: ConflictFrame) -> str | None:
     """Return the attribute of more than half of the rows that conflict; None if none has so many."""
     shares = conflicts.loc[conflicts["conflicting"].eq(True), "attribute"].value_counts(normalize=True)
@@ -339,7 +344,7 @@ def build_image_contrast(table: DataTable, conflicts: ConflictFrame, views: Sequ
     crop = CROP_SIDE if any(name.family in FINE_FAMILIES for name in names) else None
     cells = () if crop else tuple(name.member for name in names if name.family == "places")
     rows = []
-    for label in conflicts.loc[conflicts["conflicting"].eq(True), "label"].value_counts().index[:MAX_LABELS]:
+    for label in list_conflicting_labels(conflicts):
         of_label = conflicts[conflicts["label"] == label]
         images: dict[str, Any] = {}
         counts = []

@@ -233,7 +233,7 @@ class AnsweredRow:
         name: What the page calls it: its file, line or number.
         label: The answer.
         erm_label: What ERM predicts.
-        compared_label: What ``Selection.compared`` predicts; None where only ERM is compared.
+        compared_label: What the advice, or the average where ERM is advised, predicts; None where only ERM predicts.
         text: Content of a row of texts or of a table.
     """
 
