@@ -31,7 +31,7 @@ from logit_correction.runs.options import RunConfig, build_config, complete_conf
 from logit_correction.shortcuts.candidates import (
     Candidate,
     build_candidates,
-    list_in_distribution_splits,
+    list_held_out_in_distribution_splits,
     train_candidate,
 )
 from logit_correction.training.display import Display
@@ -122,7 +122,7 @@ def collect(config: RunConfig, out: Path, **facts: Any) -> None:
         "further ERM": further_erm,
         "default": list(estimator.finding.views),
         "rows": len(train),
-        "usual": list_in_distribution_splits(table),
+        "usual": list_held_out_in_distribution_splits(table),
         "signs": {
             candidate.name: statistics[candidate.views]
             for candidate in candidates

@@ -22,10 +22,10 @@ from logit_correction.evaluation.report import EvaluatedRows, GroupReport
 from logit_correction.types import Correlation
 from logit_correction_lab.comparison import (
     Comparison,
-    collect_predictions,
+    collect_benchmark_predictions,
     compute_influence,
-    read_predictions,
-    write_predictions,
+    read_benchmark_predictions,
+    write_benchmark_predictions,
 )
 from logit_correction_lab.grid import Benchmark
 from logit_correction_lab.results import build_results_table
@@ -37,7 +37,7 @@ GROUPS = [(0, 0, 60, 0.9, 0.95), (0, 1, 20, 0.3, 0.5), (1, 0, 30, 0.6, 0.8), (1,
 
 
 def make_predictions(seed: int = 0, groups: Any = GROUPS, names: tuple[str, str] = ("ERM", "LC")) -> pd.DataFrame:
-    """Predictions of two rows of a grid on the same test rows, in the form of ``collect_predictions``."""
+    """Predictions of two rows of a grid on the same test rows, in the form of ``collect_benchmark_predictions``."""
     frames = []
     for name, share in zip(names, (3, 4), strict=True):
         draw = np.random.default_rng(seed)  # a row that is hard for one is hard for both
@@ -165,7 +165,7 @@ def test_read_predictions_reproduces_the_accuracies_of_a_grid(write_grid: Any, t
     out = tmp_path / "out"
     assert train_grid(grid, out, print_line=lambda _: None) == []
     write_results(grid, out)
-    rows = read_predictions(out)
+    rows = read_benchmark_predictions(out)
     assert len(rows) == 4 * 4000 and rows.attrs["label_names"]["5 %"][3] == "3"
     right = (rows["prediction"] == rows["label"]).astype(float)
     run_names = [rows["row"].astype(str), rows["seed"]]
@@ -181,9 +181,9 @@ def test_read_predictions_reproduces_the_accuracies_of_a_grid(write_grid: Any, t
     assert by_row[0][["label", "attribute"]].equals(by_row[1][["label", "attribute"]])
     (out / "predictions.parquet").write_bytes(b"PAR1")
     with pytest.raises(InputError, match="cannot be read"):
-        read_predictions(out)
+        read_benchmark_predictions(out)
     with pytest.raises(InputError, match="does not exist"):
-        read_predictions(tmp_path / "predictions.parquet")
+        read_benchmark_predictions(tmp_path / "predictions.parquet")
 
 
 def test_write_predictions_takes_four_kilobytes_for_ten_thousand_rows(tmp_path: Path) -> None:
@@ -200,11 +200,11 @@ def test_write_predictions_takes_four_kilobytes_for_ten_thousand_rows(tmp_path: 
         rows.save(folder / "predictions.parquet")
         write_report(folder, rows, report(rows).to_dict())
         cells += [FakeCell(folder, f"row {number}", f"{column}", 0) for column in range(4)]
-    frame = collect_predictions(cells)  # type: ignore[arg-type]
+    frame = collect_benchmark_predictions(cells)  # type: ignore[arg-type]
     assert frame["prediction"].dtype == np.uint8 and len(frame) == 8 * 10_000
-    write_predictions(frame, tmp_path / "all.parquet")
+    write_benchmark_predictions(frame, tmp_path / "all.parquet")
     assert (tmp_path / "all.parquet").stat().st_size < 8 * 4_000
-    pd.testing.assert_frame_equal(read_predictions(tmp_path / "all.parquet"), frame)
+    pd.testing.assert_frame_equal(read_benchmark_predictions(tmp_path / "all.parquet"), frame)
 
 
 def write_report(folder: Path, rows: Predictions, test: dict[str, Any]) -> None:
@@ -222,7 +222,7 @@ def test_collect_predictions_keeps_overlapping_groups_and_unknown_attributes(tmp
     rows = Predictions([0, 1, 2], [299, 0, 0], logits, names, membership=groups, groups=[("0", "a"), ("0", "b")])
     rows.save(tmp_path / "predictions.parquet")
     write_report(tmp_path, rows, GroupReport.from_predictions(rows).to_dict())
-    frame = collect_predictions([FakeCell(tmp_path, "a", "b", 0)])  # type: ignore[list-item]
+    frame = collect_benchmark_predictions([FakeCell(tmp_path, "a", "b", 0)])  # type: ignore[list-item]
     assert frame["label"].tolist() == [0, 0, 299] and frame["prediction"].tolist() == [1, 0, 299]
     assert frame["group_0"].tolist() == [False, True, True] and set(frame["attribute"]) == {-1}
     assert compute_influence(frame, "group_balanced") is None and frame["minority"].isna().all()

@@ -16,7 +16,7 @@ import pytest
 from logit_correction.checksums import CHECKSUMS_FILE
 from logit_correction.runs.folder import FolderHeld, lock_folder
 from logit_correction.runs.train import train
-from logit_correction_lab.comparison import read_predictions
+from logit_correction_lab.comparison import read_benchmark_predictions
 from logit_correction_lab.grid import Benchmark, read_grid
 from logit_correction_lab.monitor import SELECTIONS
 from logit_correction_lab.results import MACHINE_COLUMNS, build_history_table, build_results_table
@@ -249,7 +249,7 @@ def test_an_added_row_joins_a_finished_grid(run_command: Any, write_grid: Any, t
     for name in ("table.csv", "table.md", "report.html", "bars.svg", "benchmark.yaml"):
         assert "mine, wild" in (out / name).read_text(), name
     assert "Difference from mine, wild" in (out / "table.md").read_text()
-    assert set(read_predictions(out)["row"]) == {"plain", "corrected", "mine, wild"}
+    assert set(read_benchmark_predictions(out)["row"]) == {"plain", "corrected", "mine, wild"}
     content = {name: (out / name).read_bytes() for name in ("table.csv", "table.md", "benchmark.yaml")}
     second_run = run_command("benchmark", out / "benchmark.yaml", "--out", out)  # the folder says all that it takes
     assert second_run.status == 0 and "3 runs, 3 finished before" in second_run.err and read_report_times(out) == after

@@ -20,5 +20,5 @@ def test_cross_fitted_estimates_are_the_argmax_of_held_out_posteriors(make_table
         torch.testing.assert_close(estimator.row_posterior, correlation.posterior(probability))
         mean_probability = torch.stack([network(batch.inputs).softmax(1) for network in estimator.networks]).mean(0)
         torch.testing.assert_close(
-            estimator.predict(batch.inputs).exp(), mean_probability
+            estimator.predict_logits(batch.inputs).exp(), mean_probability
         )  # of new rows all networks tell

@@ -212,7 +212,7 @@ def test_untrusted_audit_warns_that_it_learns_no_correction(
     untrusted = Audit(copy.path)
     assert not untrusted.trust_code
     with pytest.warns(InputWarning, match="learns no correction from the answers, since .* is not trusted"):
-        config = untrusted.to_train()
+        config = untrusted.build_training_config()
     assert not config.method.options.get("answers")
 
 

@@ -9,7 +9,7 @@ import torch
 
 from logit_correction.errors import InputError
 from logit_correction.types import ViewInputs
-from logit_correction.views.base import View, available_views, find_views, get_view_state, restore_view
+from logit_correction.views.base import View, available_views, find_views, restore_view, serialize_builtin_view
 from logit_correction_lab.sources.planted import Planted
 
 from ..conftest import save_and_load
@@ -63,7 +63,7 @@ def test_restored_view_gives_the_same_features_and_needs_its_inputs(name: str) -
     bare = replace(train, columns={}, texts=None, files=None, images=lambda rows: None)
     for view in available_views(train):
         view.fit(train)
-        restored = restore_view(save_and_load(get_view_state(view)))
+        restored = restore_view(save_and_load(serialize_builtin_view(view)))
         assert type(restored) is type(view) and restored.name == view.name and restored.is_applicable(new)
         assert torch.equal(restored.features(new), view.features(new)), view.name
         assert not view.is_applicable(bare), view.name
@@ -71,7 +71,7 @@ def test_restored_view_gives_the_same_features_and_needs_its_inputs(name: str) -
 
 def test_view_of_user_code_has_no_state() -> None:
     (view,) = find_views(["my_parts.Tail"], IMAGES)
-    assert get_view_state(view) is None
+    assert serialize_builtin_view(view) is None
     with pytest.raises(KeyError):
         restore_view({"family": "my_parts.Tail", "values": {}})
 

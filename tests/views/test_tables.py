@@ -17,7 +17,7 @@ from logit_correction.attributes.folds import draw_folds, predict_out_of_fold
 from logit_correction.shortcuts.evidence import compute_information_share
 from logit_correction.shortcuts.heads import make_logistic_learner, standardize
 from logit_correction.types import ViewInputs
-from logit_correction.views.base import find_views, get_view_state, restore_view
+from logit_correction.views.base import find_views, restore_view, serialize_builtin_view
 from logit_correction.views.tables import Missing, OneColumn, Pairs, find_viewed_columns
 
 
@@ -120,7 +120,7 @@ def test_pair_view_is_restored_from_its_state_and_compares_no_missing_value() ->
     assert find_viewed_columns(["pair:left & right", "column:place"], inputs.columns) == ["left", "right", "place"]
     (pair,) = find_views(["pair:left & right", "pair:right & left"], inputs)
     pair.fit(inputs)
-    state = get_view_state(pair)
+    state = serialize_builtin_view(pair)
     assert state is not None and torch.equal(restore_view(state).features(inputs), pair.features(inputs))
     features_with_gaps = pair.features(build_inputs(left=[np.nan, 9e30, 1.0], right=[1.0, -9e30, np.nan]))
     assert features_with_gaps.sum(1).tolist() == [

@@ -11,7 +11,7 @@ import torch
 from logit_correction.errors import InputError
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.types import ViewInputs
-from logit_correction.views.base import find_views, get_view_state, restore_view
+from logit_correction.views.base import find_views, restore_view, serialize_builtin_view
 from logit_correction.views.texts import Characters, Closing, Form, Opening, TermView, Words, shorten_text
 
 VIEWS = [Words, Characters, Opening, Closing]
@@ -128,7 +128,7 @@ def test_word_view_sees_the_named_word() -> None:
         view.max_per_label is None for view in views
     )
     assert views[0].features(inputs).flatten().tolist() == [1.0, 0.0] * 5 + [0.0]
-    state = get_view_state(views[0])
+    state = serialize_builtin_view(views[0])
     assert state is not None and torch.equal(restore_view(state).features(inputs), views[0].features(inputs))
     with pytest.raises(InputError, match="'piotr' is in 1 texts"):
         find_views(["word:piotr"], inputs)

@@ -38,7 +38,7 @@ RUN = ["row", "column", "seed"]
 # -- Predictions
 
 
-def collect_predictions(cells: Iterable[Cell]) -> pd.DataFrame:
+def collect_benchmark_predictions(cells: Iterable[Cell]) -> pd.DataFrame:
     """Return the test predictions of finished runs, by the weights that each run's own selection rule chose.
 
     The rows of a run are sorted by label and attribute, which makes the file small. Runs on the same test rows have
@@ -75,7 +75,7 @@ def collect_predictions(cells: Iterable[Cell]) -> pd.DataFrame:
 
 
 def _build_test_row_columns(predictions: Predictions, report: Report) -> pd.DataFrame:
-    """Return the columns of ``collect_predictions`` that describe the test rows of one run."""
+    """Return the columns of ``collect_benchmark_predictions`` that describe the test rows of one run."""
     attribute = predictions.attribute
     if attribute is None:
         attribute = np.full(len(predictions), UNKNOWN_ATTRIBUTE)
@@ -95,20 +95,20 @@ def _build_test_row_columns(predictions: Predictions, report: Report) -> pd.Data
     return frame.sort_values(list(columns), ignore_index=True)
 
 
-def write_predictions(frame: pd.DataFrame, path: Path) -> None:
-    """Write what ``collect_predictions`` returns as a Parquet file ``path``, about 3 kB for a run of 10,000 rows."""
+def write_benchmark_predictions(frame: pd.DataFrame, path: Path) -> None:
+    """Write what ``collect_benchmark_predictions`` returns as a Parquet file, about 3 kB for a run of 10,000 rows."""
     with replace_atomically(path) as temporary:
         frame.to_parquet(temporary, index=False, compression="zstd", compression_level=19)
 
 
-def read_predictions(path: Path | str) -> pd.DataFrame:
+def read_benchmark_predictions(path: Path | str) -> pd.DataFrame:
     """Return the test predictions of all runs of a grid, for metrics and tests of your own.
 
     Args:
         path: A folder that ``logit-correction benchmark`` wrote, or the file ``predictions.parquet`` in it.
 
     Returns:
-        The columns of ``collect_predictions``.
+        The columns of ``collect_benchmark_predictions``.
 
     Raises:
         InputError: The file is missing or damaged.
@@ -150,7 +150,7 @@ def compute_influence(rows: pd.DataFrame, metric: str) -> Influence | None:
     one more row that disagrees (Agresti and Min, 2005): three rows that are all right do not prove an accuracy of 1.
 
     Args:
-        rows: The rows of one run in ``collect_predictions``.
+        rows: The rows of one run in ``collect_benchmark_predictions``.
         metric: A ``metric`` of a grid.
 
     Returns:
@@ -232,7 +232,7 @@ class Comparison:
 
         Args:
             scores: See the class.
-            predictions: See ``collect_predictions``; without them intervals hold the variation of seeds alone.
+            predictions: See ``collect_benchmark_predictions``; without them intervals hold the seeds' variation alone.
             metrics: Column of the grid -> its metric.
         """
         influences: dict[Any, Influence] = {}

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from logit_correction.pages.plots import assign_colors
+from logit_correction.pages.plots import assign_series_colors
 from logit_correction_lab.grid import Benchmark, make_folder_name
 from logit_correction_lab.results import (
     aggregate_scores_over_seeds,
@@ -60,7 +60,7 @@ def draw_figures(benchmark: Benchmark, results_table: pd.DataFrame, history: pd.
         return {}
     results_table = select_rows_by_own_rule(results_table)
     methods = dict(zip(results_table["row"], results_table["method"], strict=True))
-    colors = assign_colors({row: methods.get(row, "") for row in benchmark.rows})
+    colors = assign_series_colors({row: methods.get(row, "") for row in benchmark.rows})
     positions = pd.to_numeric(pd.Series({name: name.replace("%", "") for name in benchmark.columns}), errors="coerce")
     default = {"kind": "accuracy" if positions.notna().all() and len(positions) > 1 else "bars"}
     figures = {}

@@ -16,7 +16,7 @@ import pandas as pd
 from logit_correction.formatting import format_list
 from logit_correction.runs.folder import PREDICTIONS
 from logit_correction.training import RULES
-from logit_correction_lab.comparison import Comparison, collect_predictions, write_predictions
+from logit_correction_lab.comparison import Comparison, collect_benchmark_predictions, write_benchmark_predictions
 from logit_correction_lab.figures import draw_figures, inline_svg
 from logit_correction_lab.grid import Benchmark
 from logit_correction_lab.results import (
@@ -55,7 +55,7 @@ def compare_grid_rows(
     Args:
         benchmark: The grid.
         results_table: Its ``build_results_table``.
-        predictions: ``collect_predictions`` of its finished runs; without them intervals rest on seeds alone.
+        predictions: ``collect_benchmark_predictions`` of its finished runs; without them intervals rest on seeds alone.
     """
     scores = compute_scores(benchmark, results_table if results_table.empty else select_rows_by_own_rule(results_table))
     metrics = {column: benchmark.get_column_metric(column) for column in benchmark.columns}
@@ -287,11 +287,11 @@ def write_results(benchmark: Benchmark, out_dir: Path, num_seeds_override: int |
     from logit_correction.runs.folder import PAGE
 
     results_table = build_results_table(benchmark, out_dir)
-    predictions = collect_predictions(list_finished_cells(benchmark, out_dir))
+    predictions = collect_benchmark_predictions(list_finished_cells(benchmark, out_dir))
     comparison = compare_grid_rows(benchmark, results_table, predictions)
     with replace_atomically(out_dir / "table.csv") as temporary:
         results_table.to_csv(temporary, index=False)
-    write_predictions(predictions, out_dir / PREDICTIONS)
+    write_benchmark_predictions(predictions, out_dir / PREDICTIONS)
     write_text_file(out_dir / "table.md", format_markdown(benchmark, results_table, comparison))
     settings = (
         benchmark.text if num_seeds_override is None else f"# Run with --seeds {num_seeds_override}.\n{benchmark.text}"

@@ -173,13 +173,13 @@ class AttributeEstimator(nn.Module, ABC):
         """
         raise NotImplementedError
 
-    def predict(self, inputs: Inputs) -> Tensor:
+    def predict_logits(self, inputs: Inputs) -> Tensor:
         """Return the logits (B, L) of the networks that train in the estimator's stages."""
         raise NotImplementedError
 
     def collect_outputs(self, batch: Batch) -> Tensor:
         """Return what ``begin_stage`` and ``assign_training`` get of each row, (B, C); by default its logits."""
-        return self.predict(batch.inputs)
+        return self.predict_logits(batch.inputs)
 
     def parameter_groups(self) -> list[ParameterGroup]:
         """Return an optimizer group for each network; called while they train, before the method or with it."""
@@ -252,7 +252,7 @@ class AttributeEstimator(nn.Module, ABC):
         attribute = self.row_attribute.clamp_min(0)
         return sum_by_group(label, attribute, is_known, self.info.num_labels, self.num_attributes)[0]
 
-    def update_from_losses(self, label: Tensor, losses: Tensor) -> None:
+    def record_robust_losses(self, label: Tensor, losses: Tensor) -> None:
         """Use the robust network's losses of the batch that was estimated last; by default do nothing.
 
         Args:

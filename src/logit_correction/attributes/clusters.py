@@ -106,8 +106,8 @@ class Clusters(AttributeEstimator):
         """Return class probabilities of rows, and their features, (B, L + F)."""
         return torch.cat([self.inner.collect_outputs(batch), self.inner.features], dim=1)
 
-    def predict(self, inputs: Inputs) -> Tensor:
-        return self.inner.predict(inputs)
+    def predict_logits(self, inputs: Inputs) -> Tensor:
+        return self.inner.predict_logits(inputs)
 
     def parameter_groups(self) -> list[ParameterGroup]:
         return self.inner.parameter_groups()
@@ -159,7 +159,7 @@ class Clusters(AttributeEstimator):
         return replace(estimate, posterior=posterior, attribute=posterior.argmax(dim=1))
 
     @torch.no_grad()
-    def update_from_losses(self, label: Tensor, losses: Tensor) -> None:
+    def record_robust_losses(self, label: Tensor, losses: Tensor) -> None:
         """Update the clusters' mean losses by those of the last batch, of all processes together.
 
         Args:

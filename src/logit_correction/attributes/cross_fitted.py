@@ -83,7 +83,7 @@ class CrossFitted(AttributeEstimator):
     def collect_outputs(self, batch: Batch) -> Tensor:
         return self.networks.predict_out_of_fold(batch, self.info.num_labels)
 
-    def predict(self, inputs: Inputs) -> Tensor:
+    def predict_logits(self, inputs: Inputs) -> Tensor:
         """Return the logarithm (B, L) of the mean softmax of all networks, for rows that none was trained on."""
         return self.networks.compute_log_probabilities(inputs).logsumexp(dim=0) - math.log(len(self.networks))
 
@@ -96,7 +96,7 @@ class CrossFitted(AttributeEstimator):
 
         Args: as in ``AttributeEstimator.predict_attributes``.
         """
-        probability = compute_network_outputs(self.predict, inputs, next(self.parameters())).softmax(dim=1)
+        probability = compute_network_outputs(self.predict_logits, inputs, next(self.parameters())).softmax(dim=1)
         return select_attribute(self.correlation.posterior(probability), label, self.correlation)
 
     def describe(self) -> str:

@@ -75,7 +75,7 @@ class MST(AttributeEstimator):
         loss = cross_entropy(self.early(batch.inputs), batch.label)
         return Step(loss, {"loss_early": loss.detach()})
 
-    def predict(self, inputs: Inputs) -> Tensor:
+    def predict_logits(self, inputs: Inputs) -> Tensor:
         return self.early(inputs)
 
     def compute_attribute(self, logits: Tensor, label: Tensor) -> Tensor:
@@ -98,7 +98,9 @@ class MST(AttributeEstimator):
 
         Args: as in ``AttributeEstimator.predict_attributes``.
         """
-        return self.compute_attribute(compute_network_outputs(self.predict, inputs, next(self.parameters())), label)
+        return self.compute_attribute(
+            compute_network_outputs(self.predict_logits, inputs, next(self.parameters())), label
+        )
 
     def describe(self) -> str:
         return "what an early network answers"

@@ -123,7 +123,7 @@ class Online(AttributeEstimator):
         return Step(loss, {"loss_biased": loss.detach()})
 
     def collect_outputs(self, batch: Batch) -> Tensor:
-        return self.compute_probability(self.predict(batch.inputs))
+        return self.compute_probability(self.predict_logits(batch.inputs))
 
     def assign_training(self, outputs: Tensor) -> Tensor:
         return self.correlation.posterior(outputs).argmax(dim=1)
@@ -133,7 +133,7 @@ class Online(AttributeEstimator):
 
         Args: as in ``AttributeEstimator.predict_attributes``.
         """
-        log_probability = compute_network_outputs(self.predict, inputs, next(self.parameters()))
+        log_probability = compute_network_outputs(self.predict_logits, inputs, next(self.parameters()))
         return self.correlation.posterior(self.compute_probability(log_probability)).argmax(dim=1)
 
     def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> BatchEstimate:
@@ -162,17 +162,17 @@ class Online(AttributeEstimator):
             if drops_inputs:
                 inputs = apply_input_dropout(inputs, self.input_dropout, randomness.next(batch.label.device))
             # One log-softmax serves the loss and the estimate.
-            log_probability = self.predict(inputs)
+            log_probability = self.predict_logits(inputs)
             loss = nll_loss(log_probability, batch.label, reduction="none")
             q = ramp_up_q(self.q, epoch, self.q_ramp_up_epochs)
             loss = self.loss_weight * gce_from_cross_entropy(loss, q, multiply_by_q=self.multiply_by_q).mean()
         if drops_inputs:
             # The attribute is estimated from the whole inputs.
             with torch.no_grad():
-                log_probability = self.predict(batch.inputs)
+                log_probability = self.predict_logits(batch.inputs)
         return loss, log_probability.detach()
 
-    def predict(self, inputs: Inputs) -> Tensor:
+    def predict_logits(self, inputs: Inputs) -> Tensor:
         if not self.keeps_features:
             return log_softmax(self.network(inputs).float(), dim=1)
         features = self.network.features(inputs)

@@ -71,7 +71,7 @@ class XRM(AttributeEstimator):
     def collect_outputs(self, batch: Batch) -> Tensor:
         return self.twins.predict_out_of_fold(batch, self.info.num_labels)
 
-    def predict(self, inputs: Inputs) -> Tensor:
+    def predict_logits(self, inputs: Inputs) -> Tensor:
         return self.twins.compute_log_probabilities(inputs).logsumexp(dim=0)
 
     def assign_training(self, outputs: Tensor) -> Tensor:
@@ -83,7 +83,7 @@ class XRM(AttributeEstimator):
 
         Args: as in ``AttributeEstimator.predict_attributes``.
         """
-        return compute_network_outputs(self.predict, inputs, next(self.parameters())).argmax(dim=1)
+        return compute_network_outputs(self.predict_logits, inputs, next(self.parameters())).argmax(dim=1)
 
     def describe(self) -> str:
         return "twin networks that imitate each other's held-out mistakes (XRM)"

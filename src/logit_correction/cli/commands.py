@@ -81,7 +81,7 @@ def train_command(
         answer_options = {"single": single, "replace_answers": replace_answers}
         audit = _audit_new_rows(config, out, new_rows, answers, answer_options, user_options, trust_code)
         with audit.restrict_imports():
-            advised = audit.to_train()
+            advised = audit.build_training_config()
             if "refit" in user_options:
                 advised = replace(advised, training=replace(advised.training, refit=config.training.refit))
             return _train_seeds(advised, out, resume, seeds)

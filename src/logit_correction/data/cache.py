@@ -136,16 +136,16 @@ def cache_array(path: Path, write: Callable[[Path], Any]) -> tuple[NDArray[Any],
         try:
             checksum, notes = json.loads(reject_special_file(notes_file).read_text(encoding="utf-8"))
             if checksum == compute_checksum(path, notes):
-                return _memory_map_array(path), notes
+                return _open_copy_on_write_memmap(path), notes
         except (OSError, ValueError, TypeError, RecursionError):  # not there, or damaged
             pass
         with replace_atomically(path) as temporary:
             notes = write(temporary)
             write_text_file(notes_file, json.dumps([compute_checksum(temporary, notes), notes]))
-        return _memory_map_array(path), notes
+        return _open_copy_on_write_memmap(path), notes
 
 
-def _memory_map_array(path: Path) -> NDArray[Any]:
+def _open_copy_on_write_memmap(path: Path) -> NDArray[Any]:
     """Return the array in a file; what is written into it stays in this process."""
     return np.lib.format.open_memmap(
         reject_special_file(path), mode="c"

@@ -122,7 +122,7 @@ class Algorithm(nn.Module):
     def predict(self, inputs: Inputs) -> Tensor:
         """Return uncorrected logits (B, L); in a stage of the estimator those of the network that it trains."""
         if self.in_pretraining and self.attributes is not None:
-            return self.attributes.predict(inputs)
+            return self.attributes.predict_logits(inputs)
         return self.network(inputs)
 
     def use_attributes(self, attributes: AttributeEstimator | str, network: NetworkFactory) -> None:

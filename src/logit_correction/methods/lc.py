@@ -125,7 +125,7 @@ class LC(Algorithm):
             logits, batch.label, log_prior, "none" if needs_row_losses else "mean"
         )  # eq. 7
         if not self.attributes.is_static:
-            self.attributes.update_from_losses(batch.label, loss.detach())
+            self.attributes.record_robust_losses(batch.label, loss.detach())
         if self.oversampling:
             loss = loss * self.row_weight.index_select(0, batch.index)
         return self.add_estimator_loss(loss.mean(), estimate)

@@ -68,7 +68,7 @@ class Reweighting(Algorithm):
         estimate = self.attributes(batch, epoch, self.randomness)
         self.prior_rule.update_prior(self.group_prior, batch.label, estimate)
         losses = cross_entropy(self.network(batch.inputs), batch.label, reduction="none")
-        self.attributes.update_from_losses(batch.label, losses.detach())
+        self.attributes.record_robust_losses(batch.label, losses.detach())
         prior = self.group_prior.table + self.group_prior.floor
         attribute = estimate.attribute.clamp_min(0)
         scale = (prior > 0).sum() if self.balance == "groups" else len(prior) / prior.sum(dim=0)[attribute]

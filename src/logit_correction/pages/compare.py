@@ -35,7 +35,7 @@ from logit_correction.evaluation.report import (
 from logit_correction.finding import BASELINE
 from logit_correction.formatting import NBSP, format_list, format_name, format_percent, format_value, is_missing
 from logit_correction.functional import wilson_interval
-from logit_correction.pages.plots import assign_colors
+from logit_correction.pages.plots import assign_series_colors
 from logit_correction.paths import reject_special_file
 from logit_correction.registry import import_component
 
@@ -366,7 +366,7 @@ def _build_series(runs: Sequence[RunFolder]) -> list[Series]:
             share = "" if uncorrected == len(members) else f"{uncorrected} of {len(members)} "
             options = [*options, f"{share}not corrected"]
         runs_by_name[f"{name} ({', '.join(options)})" if options else name] = members
-    colors = assign_colors({name: members[0].report.training_name for name, members in runs_by_name.items()})
+    colors = assign_series_colors({name: members[0].report.training_name for name, members in runs_by_name.items()})
     return [Series(name, colors[name], tuple(members)) for name, members in runs_by_name.items()]
 
 

@@ -40,20 +40,20 @@ _SPARE_COLORS = (
 )
 
 
-def assign_colors(methods: Mapping[str, str]) -> dict[str, str]:
+def assign_series_colors(method_by_series: Mapping[str, str]) -> dict[str, str]:
     """Return a colour for each series: that of its method, or a spare one if another series of the method has it.
 
     Args:
-        methods: Name of a series -> name of its method.
+        method_by_series: Name of a series -> name of its method.
     """
     owners: dict[str, str] = {}  # colour -> series; one that is called like its method comes before others
-    for name, method in sorted(methods.items(), key=lambda item: item[0] not in METHOD_COLORS):
+    for name, method in sorted(method_by_series.items(), key=lambda item: item[0] not in METHOD_COLORS):
         color = METHOD_COLORS.get(name) or METHOD_COLORS.get(method)
         if color:
             owners.setdefault(color, name)
     colors = {name: color for color, name in owners.items()}
     spare_colors = (color for color in _SPARE_COLORS if color not in owners)
-    return {name: colors.get(name) or next(spare_colors, METHOD_COLORS["ERM"]) for name in methods}
+    return {name: colors.get(name) or next(spare_colors, METHOD_COLORS["ERM"]) for name in method_by_series}
 
 
 def build_accuracy_curve(metrics: Mapping[str, pd.DataFrame], colors: Mapping[str, str]) -> dict[str, Any] | None:

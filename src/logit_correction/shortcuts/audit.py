@@ -309,8 +309,12 @@ class Audit:
                     f"{audit_options.get(name)}: leave it out, or audit again with {format_option('new_rows')}"
                 )
 
-    def to_train(self) -> RunConfig:
-        """Return the complete config of ``advised_config``; call it, and train, within ``restrict_imports``."""
+    def build_training_config(self) -> RunConfig:
+        """Return ``advised_config`` completed: a correction, or ERM where none is advised.
+
+        Of an audit that is not trusted it has no answers, with a warning, and downloads nothing. Call it, and train,
+        within ``restrict_imports``.
+        """
         config = complete_config(self.advised_config)
         if self.trust_code:
             return config
@@ -337,7 +341,7 @@ class Audit:
             InputError: ``out`` holds something else.
         """
         with self.restrict_imports():
-            config = self.to_train()
+            config = self.build_training_config()
             if not refit:
                 config = replace(config, training=replace(config.training, refit=False))
             return train(config, out, progress=progress)

@@ -187,7 +187,7 @@ class Auto(AttributeEstimator):
     def collect_outputs(self, batch: Batch) -> Tensor:
         return self.networks.predict_out_of_fold(batch, self.info.num_labels)
 
-    def predict(self, inputs: Inputs) -> Tensor:
+    def predict_logits(self, inputs: Inputs) -> Tensor:
         return self.networks.compute_log_probabilities(inputs).mean(dim=0)
 
     # -- search and estimate

@@ -152,8 +152,8 @@ def _list_view_groups(search: Search, user_views: Sequence[str]) -> list[tuple[s
     return list(unique.values())
 
 
-def list_in_distribution_splits(table: DataTable) -> list[str]:
-    """Return the splits that nothing is trained on and whose rows are like those of training."""
+def list_held_out_in_distribution_splits(table: DataTable) -> list[str]:
+    """Return the splits that nothing is trained on and that count as in-distribution: valid, and a drawn test."""
     return ["valid", *(["test"] if "test" in table.drawn else [])]
 
 
@@ -185,7 +185,7 @@ def train_candidate(candidate: Candidate, table: DataTable) -> TrainedCandidate:
     started = time.monotonic()
     with restore_num_threads():
         trainer = train_from_config(candidate.config, table, Display())
-        logits = torch.cat([trainer.predict(split) for split in list_in_distribution_splits(table)])
+        logits = torch.cat([trainer.predict(split) for split in list_held_out_in_distribution_splits(table)])
         conflicts = estimate_conflicts(trainer)
     network = trainer.algorithm.network.cpu().eval()
     return TrainedCandidate(candidate, network, logits, time.monotonic() - started, conflicts)

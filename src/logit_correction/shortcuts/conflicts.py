@@ -216,7 +216,7 @@ class ConflictDescriber:
         other_counts = has_property[~is_conflicting].sum(axis=0)
         shares = counts / num_rows
         other_shares = other_counts / num_other_rows
-        log_p_value = compute_log_p_value(counts, other_counts, num_rows, num_other_rows)
+        log_p_value = compute_fisher_exact_log_p_values(counts, other_counts, num_rows, num_other_rows)
         is_shown = log_p_value < np.log(ERROR_LEVEL / max(1, num_tests))
         is_shown &= np.abs(shares - other_shares) >= MIN_SHARE_DIFFERENCE
         described = described.assign(rows=counts, other_rows=other_counts, share=shares, other_share=other_shares)
@@ -273,7 +273,7 @@ class ConflictDescriber:
         return f"{question.column} {'>' if is_yes else '≤'} {bound}"
 
 
-def compute_log_p_value(
+def compute_fisher_exact_log_p_values(
     counts: NDArray[Any], other_counts: NDArray[Any], num_rows: int, num_other_rows: int
 ) -> NDArray[np.float64]:
     """Return the logarithm of the chance (F,) that rows drawn at random differ so far in how many have a property.
@@ -286,7 +286,7 @@ def compute_log_p_value(
         num_rows: Rows of the side.
         num_other_rows: Rows of the other side.
 
-    >>> compute_log_p_value(np.array([3]), np.array([0]), 3, 3).round(3)  # one of 20 ways to draw 3 of 6
+    >>> compute_fisher_exact_log_p_values(np.array([3]), np.array([0]), 3, 3).round(3)  # one of 20 ways to draw 3 of 6
     array([-2.996])
     """
     from scipy.stats import hypergeom

@@ -29,7 +29,7 @@ from logit_correction.functional import GCE_EXPONENT, gce_from_cross_entropy
 from logit_correction.seeds import derive_seed, make_generator
 from logit_correction.training.optimizer import Optimizer
 from logit_correction.types import Correlation, TrainingRows, ViewInputs
-from logit_correction.views.base import View, compute_features, get_view_state, restore_view
+from logit_correction.views.base import View, compute_features, restore_view, serialize_builtin_view
 
 #: Features above which a linear head is regularised more strongly, so that it does not memorise rows.
 MANY_FEATURES = 300
@@ -272,7 +272,7 @@ class FittedHeads:
 
     def get_state(self) -> dict[str, Any] | None:
         """Return plain values and tensors for a checkpoint; None with a custom view, which it could not restore."""
-        views = [get_view_state(view) for view in self.views]
+        views = [serialize_builtin_view(view) for view in self.views]
         return None if None in views else {**vars(self), "views": views, "heads": [vars(head) for head in self.heads]}
 
     @classmethod

@@ -26,8 +26,8 @@ from logit_correction.distributed import (
     average_gradients_in_place,
     broadcast_from_first_process,
     broadcast_object,
-    count_processes,
     get_rank,
+    get_world_size,
     wait_for_processes,
 )
 from logit_correction.errors import InputError, TrainingError, TrainingInterrupted
@@ -187,7 +187,7 @@ class Trainer:
                 "inputs, labels or splits; put the former data back, or train into a new folder"
             )
         try:
-            self.progress = TrainingProgress.from_dict(content["progress"])
+            self.progress = TrainingProgress.from_state(content["progress"])
             self.algorithm.load_state_dict(content["algorithm"])
             self.record.load_state(content["record"])
             self.algorithm.stage = self.progress.stage
@@ -210,7 +210,7 @@ class Trainer:
         loader = BatchLoader(
             self.table,
             "train",
-            batch_size=stage.compute_global_batch_size(config.batch_size, count_processes()),
+            batch_size=stage.compute_global_batch_size(config.batch_size, get_world_size()),
             # Counted from the last stage, so that methods of one stage and of several see their rows in one order.
             seed=derive_seed(config.seed, "stage", algorithm.num_stages - 1 - progress.stage),
             shuffle=True,
@@ -218,7 +218,7 @@ class Trainer:
             drop_last=config.drop_last,
             device=self.device,
             rank=get_rank(),
-            world_size=count_processes(),
+            world_size=get_world_size(),
         )
         # Torch's own wrapper warns, or fails, wherever a stage leaves networks untrained. Buffers stay each process's
         # own: the methods reduce what must be common.
@@ -252,13 +252,13 @@ class Trainer:
             progress.epoch += 1
             progress.step = 0
             self._record_validation_metrics()
-            self._save_if_due(optimizer, force=progress.epoch == last_epoch)
+            self._checkpoint_or_stop(optimizer, force=progress.epoch == last_epoch)
 
     def _run_epoch(self, optimizer: Optimizer, loader: BatchLoader, epochs: int) -> None:
         progress = self.progress
         config = self.config
         num_steps = len(loader)
-        is_single = count_processes() == 1
+        is_single = get_world_size() == 1
         for batch in loader.epoch(progress.epoch, progress.step):
             stage_step = progress.epoch * num_steps + progress.step
             for group in optimizer.param_groups:
@@ -278,9 +278,9 @@ class Trainer:
             progress.total_steps += 1
             if progress.total_steps % config.log_every == 0:
                 self._record_and_show_steps(stage_step + 1, optimizer)
-                self._save_if_due(optimizer)
+                self._checkpoint_or_stop(optimizer)
             elif self._stop_signals and is_single:
-                self._save_if_due(optimizer)
+                self._checkpoint_or_stop(optimizer)
             elif time.monotonic() - self._shown_at > self.SHOW_SECONDS:  # slow steps are shown before their row
                 self._show_latest_metrics(stage_step + 1)
         self._record_and_show_steps((progress.epoch + 1) * num_steps, optimizer)
@@ -381,7 +381,7 @@ class Trainer:
             "train", lambda batch: estimator(batch, 0.0, self.algorithm.randomness).attribute
         )
 
-    def _save_if_due(self, optimizer: Optimizer, force: bool = False) -> None:
+    def _checkpoint_or_stop(self, optimizer: Optimizer, force: bool = False) -> None:
         """Write the checkpoint if it is due or the user asked to stop; in the latter case raise TrainingInterrupted."""
         is_stopping = bool(self._stop_signals)
         is_due = force or is_stopping or time.monotonic() - self._saved_at >= self.checkpoint_seconds
@@ -398,7 +398,7 @@ class Trainer:
             write_checkpoint(
                 self.checkpoint_path,
                 data=self.fingerprint,
-                progress=self.progress.to_dict(),
+                progress=self.progress.get_state(),
                 record=self.record.get_state(),
                 algorithm=self.algorithm.state_dict(),
                 optimizer=optimizer.state_dict(),

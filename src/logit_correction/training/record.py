@@ -210,17 +210,17 @@ class TrainingProgress:
     seconds: float = 0.0
     warnings: list[str] = field(default_factory=list)
 
-    def to_dict(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Any]:
         """Return tensors and plain values, for a checkpoint."""
         best = {rule: vars(selected) for rule, selected in self.best.items()}
         return {**vars(self), "plan": self.plan and vars(self.plan), "best": best}
 
     @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> TrainingProgress:
-        """Return the progress that ``to_dict`` turned into plain values."""
-        plan = values["plan"] and Stage(**values["plan"])
-        best = {rule: SelectedWeights(**selected) for rule, selected in values["best"].items()}
-        return cls(**{**values, "plan": plan, "best": best})
+    def from_state(cls, state: Mapping[str, Any]) -> TrainingProgress:
+        """Return the progress whose state ``get_state`` gave."""
+        plan = state["plan"] and Stage(**state["plan"])
+        best = {rule: SelectedWeights(**selected) for rule, selected in state["best"].items()}
+        return cls(**{**state, "plan": plan, "best": best})
 
 
 def write_checkpoint(path: Path, **content: Any) -> None:

@@ -178,7 +178,7 @@ def _find_family_views(name: str, inputs: ViewInputs) -> list[View]:
     return candidates
 
 
-def get_view_state(view: View) -> dict[str, Any] | None:
+def serialize_builtin_view(view: View) -> dict[str, Any] | None:
     """Return the family and the attributes of a fitted view, for a checkpoint.
 
     None for a class of a user's own, which no checkpoint may name, since loading it would import the class.
@@ -190,7 +190,7 @@ def get_view_state(view: View) -> dict[str, Any] | None:
 
 
 def restore_view(state: dict[str, Any]) -> View:
-    """Return the fitted view whose state ``get_view_state`` gave.
+    """Return the fitted view whose state ``serialize_builtin_view`` gave.
 
     Raises:
         KeyError: It is not a shipped view.

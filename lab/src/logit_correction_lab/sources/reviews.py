@@ -33,19 +33,19 @@ MAX_OPINIONS = 8
 SHARE_ON_TWO = 0.4
 
 
-def generate_reviews(sentiments: Sequence[str], topics: Sequence[int] | None, rng: Random) -> list[str]:
+def generate_reviews(sentiments: Sequence[str], topic_indices: Sequence[int] | None, rng: Random) -> list[str]:
     """Return one review for each sentiment; no two are the same.
 
     Args:
         sentiments: Keys of ``OPINIONS``.
-        topics: The place in ``TOPICS`` of each review's topic; None draws them.
+        topic_indices: The place in ``TOPICS`` of each review's topic; None draws a topic for each review.
         rng: Random numbers.
     """
     names = list(TOPICS)
     reviews: dict[str, None] = {}
     for row, sentiment in enumerate(sentiments):
         while len(reviews) == row:
-            topic = rng.choice(names) if topics is None else names[topics[row]]
+            topic = rng.choice(names) if topic_indices is None else names[topic_indices[row]]
             reviews[_generate_review(sentiment, topic, rng)] = None
     return list(reviews)
 
