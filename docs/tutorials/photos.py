@@ -20,7 +20,7 @@
 #
 # Take your own folders and skip this cell: `photos`, with one subfolder of images per label, and `next-year`, with images on which you will use
 # the model. To follow without any, run it. It draws handwritten digits on paper. This year each clerk writes one digit, on paper of one
-# colour, except for one sheet in twelve. Next year the paper has any colour. `truth` holds the labels of next year, which the audit does not see.
+# colour, except for one sheet in twelve. Next year the paper has any colour. `true_labels` holds the labels of next year, which the audit does not see.
 
 # %%
 from pathlib import Path
@@ -38,117 +38,121 @@ papers = {
     "seven": (235, 235, 235),
     "nine": (225, 210, 245),
 }
-names, colours, truth = list(papers), list(papers.values()), {}
+names = list(papers)
+colours = list(papers.values())
+true_labels = {}
 digits = load_digits()
 
 for number, (image, digit) in enumerate(zip(digits.images, digits.target, strict=True)):
     if digit not in (1, 3, 4, 5, 7, 9):
         continue
     label = (1, 3, 4, 5, 7, 9).index(digit)
-    later = random.random() < 0.3
-    other = random.random() < (5 / 6 if later else 0.08)
-    paper = (label + random.integers(1, 6)) % 6 if other else label
-    ink, (y, x) = np.zeros((40, 40, 1)), random.integers(5, 12, 2)
-    ink[y : y + 24, x : x + 24] = np.kron(image / 16, np.ones((3, 3)))[..., None]
-    sheet = np.array(colours[paper]) * (1 - 0.45 * ink) + random.normal(0, 8, (40, 40, 3))
-    file = Path("next-year" if later else f"photos/{names[label]}", f"{number:04}.png")
-    truth |= {str(file.resolve()): names[label]} if later else {}
+    is_next_year = random.random() < 0.3
+    has_other_paper = random.random() < (5 / 6 if is_next_year else 0.08)
+    paper = (label + random.integers(1, 6)) % 6 if has_other_paper else label
+    ink = np.zeros((40, 40, 1))
+    top, left = random.integers(5, 12, 2)
+    ink[top : top + 24, left : left + 24] = np.kron(image / 16, np.ones((3, 3)))[..., None]
+    photo = np.array(colours[paper]) * (1 - 0.45 * ink) + random.normal(0, 8, (40, 40, 3))
+    file = Path("next-year" if is_next_year else f"photos/{names[label]}", f"{number:04}.png")
+    if is_next_year:
+        true_labels[str(file.resolve())] = names[label]
     file.parent.mkdir(parents=True, exist_ok=True)
-    Image.fromarray(sheet.clip(0, 255).astype(np.uint8)).save(file)
+    Image.fromarray(photo.clip(0, 255).astype(np.uint8)).save(file)
 
-print({folder.name: len(list(folder.glob("*.png"))) for folder in sorted(Path("photos").iterdir())}, len(truth))
+print({folder.name: len(list(folder.glob("*.png"))) for folder in sorted(Path("photos").iterdir())}, len(true_labels))
 
 # %% [markdown]
 # ## Audit with new rows
 #
-# Nobody can tell from `photos` alone whether the paper may decide. The new images can. The audit trains *candidates*: ordinary training (ERM),
-# logit correction (LC) by what looks like a shortcut, and ERM that cannot see it. Then it compares what they say of the new images.
+# `photos` alone cannot show whether the colour of the paper is an accident. The new images can. The audit trains *candidates*: ordinary training (ERM),
+# logit correction (LC) by what looks like a shortcut, and ERM that cannot see it. Then it compares their predictions on the new images.
 
 # %%
 from logit_correction import audit
 
 photos = {"name": "ImageFolder", "root": "photos", "size": 20}
-found = audit(photos, "audit", new_rows="next-year", epochs=15, threads=1)
-found
+result = audit(photos, "audit", new_rows="next-year", epochs=15, threads=1)
+result
 
 # %% [markdown]
-# Something has changed: candidates contradict ERM much more often on new images than on images like the training data. This does not say who is
-# right. A few labels do.
+# There is a distribution shift: candidates differ from ERM much more often on new images than on images like the training data. Which of them is
+# right, a few labels show.
 #
 # ## Label a few new images
 #
-# The audit chose the images that tell most, and wrote them to `sheet.csv`. The page [`audit/report.html`](../gallery/photos-audit.html) shows
-# them. `found.ask(40)` would add 20 further ones.
+# The audit sampled images on which the candidates disagree, and others at random, and wrote them to `sheet.csv`. The page [`audit/report.html`](../gallery/photos-audit.html) shows
+# them, and takes the labels by keys or clicks. `result.ask(40)` would add 20 further ones.
 
 # %%
 import pandas as pd
 
 sheet = pd.read_csv("audit/sheet.csv")
-strip = Image.new("RGB", (800, 160), "white")
+contact_sheet = Image.new("RGB", (800, 160), "white")
 for place, path in enumerate(sheet["path"]):
-    strip.paste(Image.open(path).resize((72, 72)), (place % 10 * 80, place // 10 * 80))
-strip
+    contact_sheet.paste(Image.open(path).resize((72, 72)), (place % 10 * 80, place // 10 * 80))
+contact_sheet
 
 # %% [markdown]
-# Fill in the column `answer`: the label of each image, or nothing if you do not know it. Here we know the truth, so we fill in 16 from `truth`.
+# Fill in the column `answer`: the label of each image, or nothing if you do not know it. Here we fill in 16 from `true_labels`.
 # With your own data you look at the images.
 
 # %%
-sheet["answer"] = [truth[path] if place < 16 else "" for place, path in enumerate(sheet["path"])]
-found.answer(sheet)
+sheet["answer"] = [true_labels[path] if place < 16 else "" for place, path in enumerate(sheet["path"])]
+result.answer(sheet)
 
 # %% [markdown]
-# The answers decide. The interval says how sure the choice is. These are all candidates, the best first. The first two columns say how often
-# each contradicts ERM, the third its accuracy on images like the training data:
+# The answers weigh the candidates. The interval shows how certain the gain is. These are all candidates, the best first: how often each differs
+# from ERM on images like the training data and on new ones, its accuracy on the former, its estimated gain, and its weight in the average:
 
 # %%
 candidates = (
-    pd.DataFrame(found.summary["new_rows"]["candidates"]).set_index("name").sort_values("gain", ascending=False)
+    pd.DataFrame(result.summary["new_rows"]["candidates"]).set_index("name").sort_values("gain", ascending=False)
 )
-candidates[["differs_usual", "differs_new", "like_training", "gain", "gain_low", "gain_high"]].round(2)
+candidates[["differs_usual", "differs_new", "like_training", "gain", "weight"]].round(2)
 
 # %% [markdown]
 # ## Fix
 #
-# `fix` trains what was chosen. `found.advised` shows its options, and `audit/fix.yaml` holds them for the command line.
+# `fix` trains the weighted average, and the answers correct it further where that helps. `result.advised_config` shows its options, and
+# `audit/fix.yaml` holds them for the command line.
 
 # %%
-fixed = found.fix("fixed")
-print(fixed.config.method.name, fixed.config.training.leave_out)
+fixed = result.fix("fixed")
+print(fixed.config.method.name, "of", len(fixed.config.method.options.get("members", [])), "candidates")
 
 # %% [markdown]
 # ## Check
 #
-# We also train ERM. Both predict the new images that nobody was asked about. We know their labels, so we can count.
+# We also train ERM. Both predict the new images that have no answer. We know their labels, so we can count.
 
 # %%
 from logit_correction import train
 
-ordinary = train(photos, "ordinary", method="ERM", epochs=15, threads=1)
-asked = set(sheet["path"])
-left = {path: label for path, label in truth.items() if path not in asked}
+erm = train(photos, "erm", method="ERM", epochs=15, threads=1)
+unanswered = {path: label for path, label in true_labels.items() if path not in set(sheet["path"])}
 
 
-def right(run):
-    return (run.predict([Path(path) for path in left]) == list(left.values())).mean()
+def compute_accuracy(run):
+    return (run.predict([Path(path) for path in unanswered]) == list(unanswered.values())).mean()
 
 
-runs = {"ERM": ordinary, "chosen": fixed}
+runs = {"ERM": erm, "fix": fixed}
 pd.DataFrame(
     {
         "this year's test": {name: run.report.test.average for name, run in runs.items()},
-        "next year": {name: right(run) for name, run in runs.items()},
+        "next year": {name: compute_accuracy(run) for name, run in runs.items()},
     }
 ).round(3)
 
 # %% [markdown]
 # ## What to conclude
 #
-# - ERM relied on the colour of the paper. A few labels of new images found that out, and chose what to train.
-# - This year's test images are as biased as the training images, so they hardly tell the two classifiers apart. Next year's images do.
+# - ERM relied on the colour of the paper. A few labels of new images showed it, and weighed the corrections.
+# - This year's test images are as biased as the training images, so both classifiers are about as accurate there. Next year's images do.
 #
 # ## What not to conclude
 #
-# - The answers do not say why. The chosen candidate is better on next year's images, not on images from anywhere.
-# - A correction that no candidate makes cannot be chosen.
+# - The fix is better on images like next year's, not on images from anywhere.
+# - A correction that no candidate makes has no weight.
 # - This is one seed. [New rows decide](../new-rows.md) has the rest.

@@ -2,7 +2,7 @@
 # # A table
 #
 # In a table, a single column may predict the label. Some such columns are legitimate causes. Others are accidents of how the table came about.
-# New rows tell which.
+# New rows show which.
 #
 # The same in three commands, if your tables are `people.csv` and `later.csv`. After the first, fill in labels in `audit/sheet.csv`. This page runs
 # in 13 s on one core of an AMD EPYC.
@@ -29,32 +29,31 @@ import pandas as pd
 from logit_correction_lab.sources.planted import Planted
 
 table = Planted(set="column", rows=2000, seed=3).build()
-columns = {name: values for name, values in table.columns.items()}
-label = [table.label_names[value] for value in table.label.tolist()]
-everyone = pd.DataFrame(columns).assign(income=label)
-known = everyone.iloc[table.split["train"].tolist() + table.split["valid"].tolist()].reset_index(drop=True)
+labels = [table.label_names[value] for value in table.label.tolist()]
+everyone = pd.DataFrame(dict(table.columns)).assign(income=labels)
+people = everyone.iloc[table.split["train"].tolist() + table.split["valid"].tolist()].reset_index(drop=True)
 later = everyone.iloc[table.split["test"].tolist()].reset_index(drop=True)  # each form as frequent with each income
-known.head()
+people.head()
 
 # %% [markdown]
 # ## Audit with new rows
 #
 # The new rows are later people, whose income the audit does not see. It trains *candidates*: ordinary training (ERM), logit correction (LC) by
-# the columns that predict the label best, and ERM without these columns. Then it compares what they say of the new rows.
+# the columns that predict the label best, and ERM without these columns. Then it compares their predictions on the new rows.
 
 # %%
 from logit_correction import audit, from_table
 
-features = [name for name in known.columns if name != "income"]
-data = from_table(known, label="income", features=features, folder="data")
-found = audit(data, "audit", new_rows=later[features], epochs=15, threads=1)
-found
+features = [name for name in people.columns if name != "income"]
+data = from_table(people, label="income", features=features, folder="data")
+result = audit(data, "audit", new_rows=later[features], epochs=15, threads=1)
+result
 
 # %% [markdown]
 # ## Label a few new rows
 #
-# The audit chose the rows that tell most. Fill in their column `answer`, or leave it empty if you do not know. Here we know the truth, so we take
-# it from `later`. The [page of this audit](../gallery/table-audit.html) shows the rows, too.
+# The audit sampled rows on which the candidates disagree, and others at random. Fill in their column `answer`, or leave it empty if you do not
+# know. Here we take it from `later`. The [page of this audit](../gallery/table-audit.html) shows the rows, too.
 
 # %%
 sheet = pd.read_csv("audit/sheet.csv")
@@ -62,41 +61,42 @@ sheet["answer"] = later["income"].loc[sheet["row"]].tolist()
 sheet.head(3)
 
 # %%
-found.answer(sheet)
+result.answer(sheet)
 
 # %% [markdown]
 # A person's capital is a legitimate cause of a high income. The version of the form is an accident. These are the candidates, the best first:
 
 # %%
 candidates = (
-    pd.DataFrame(found.summary["new_rows"]["candidates"]).set_index("name").sort_values("gain", ascending=False)
+    pd.DataFrame(result.summary["new_rows"]["candidates"]).set_index("name").sort_values("gain", ascending=False)
 )
-candidates[["differs_usual", "differs_new", "like_training", "gain", "gain_low", "gain_high"]].round(2)
+candidates[["differs_usual", "differs_new", "like_training", "gain", "weight"]].round(2)
 
 # %% [markdown]
 # ## Fix and check
 #
-# `fix` trains what was chosen. We also train ERM, and compare both on the later rows that nobody was asked about.
+# `fix` trains the average of the candidates by these weights, and the answers correct it further where that helps. We also train ERM, and compare
+# both on the later rows that have no answer.
 
 # %%
 from logit_correction import train
 
-fixed = found.fix("fixed")
-ordinary = train(data, "ordinary", method="ERM", epochs=15, threads=1)
-left = later.drop(index=sheet["row"])
+fixed = result.fix("fixed")
+erm = train(data, "erm", method="ERM", epochs=15, threads=1)
+unanswered = later.drop(index=sheet["row"])
 
 
-def by_form(run):
-    groups = run.evaluate(left, attribute="form_version")["groups"]
+def compute_accuracy_by_form(run):
+    groups = run.evaluate(unanswered, attribute="form_version")["groups"]
     return {(group["label"], group["attribute"]): group["accuracy"] for group in groups}
 
 
-pd.DataFrame({"ERM": by_form(ordinary), "chosen": by_form(fixed)}).round(3)
+pd.DataFrame({"ERM": compute_accuracy_by_form(erm), "fix": compute_accuracy_by_form(fixed)}).round(3)
 
 # %% [markdown]
 # ## What to conclude
 #
-# - ERM relied on the form. What was chosen is right more often for people whose form conflicts with their income.
+# - ERM relied on the form. The fix is right more often for people whose form conflicts with their income.
 # - One candidate simply drops the column. LC is for shortcuts that you cannot drop, because they are spread over many columns.
 #
 # ## What not to conclude

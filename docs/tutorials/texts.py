@@ -32,7 +32,7 @@ from logit_correction_lab.sources.planted import Planted
 table = Planted(set="signature", rows=1200, seed=7).build()
 
 
-def frame_of(split):
+def build_frame(split):
     rows = table.split[split].tolist()
     return pd.DataFrame(
         {
@@ -43,8 +43,8 @@ def frame_of(split):
     )
 
 
-reviews = pd.concat([frame_of("train"), frame_of("valid")], ignore_index=True)
-later = frame_of("test")  # each closing line is as frequent with each verdict
+reviews = pd.concat([build_frame("train"), build_frame("valid")], ignore_index=True)
+later = build_frame("test")  # each closing line is as frequent with each verdict
 for review in reviews["review"][:3]:
     print("-", review)
 
@@ -55,19 +55,19 @@ for review in reviews["review"][:3]:
 # A [language model](../networks.md#texts) works too.
 #
 # The audit trains *candidates*: ordinary training (ERM), logit correction (LC) by what predicts the verdict well, and ERM without the words
-# that do. Then it compares what they say of the new rows.
+# that do. Then it compares their predictions on the new rows.
 
 # %%
 from logit_correction import audit, from_table
 
 data = from_table(reviews[["review", "verdict"]], label="verdict", text="review", folder="data")
-found = audit(data, "audit", new_rows=later[["review"]], epochs=15, threads=1)
-found
+result = audit(data, "audit", new_rows=later[["review"]], epochs=15, threads=1)
+result
 
 # %% [markdown]
 # ## Label a few new reviews
 #
-# The audit chose the reviews that tell most. Read them and fill in the column `answer`.
+# The audit sampled reviews on which the candidates disagree, and others at random. Read them and fill in the column `answer`.
 
 # %%
 sheet = pd.read_csv("audit/sheet.csv")
@@ -75,56 +75,56 @@ for review in sheet["content"][:4]:
     print("-", review)
 
 # %% [markdown]
-# The first words say one thing and the closing line another. Here we know the verdicts, so we take them from `later`.
+# The review says one thing and the closing line another. Here we take the verdicts from `later`.
 # [The page of this audit](../gallery/texts-audit.html) shows what the answers come to.
 
 # %%
 sheet["answer"] = later["verdict"].loc[sheet["row"]].tolist()
-found.answer(sheet)
+result.answer(sheet)
 
 # %% [markdown]
 # The interval is wide, so ask again. Answers of all rounds count together.
 
 # %%
-again = found.ask(40)
-again["answer"] = later["verdict"].loc[again["row"]].tolist()
-found.answer(again)
+second_sheet = result.ask(40)
+second_sheet["answer"] = later["verdict"].loc[second_sheet["row"]].tolist()
+result.answer(second_sheet)
 
 # %% [markdown]
 # These are all candidates, the best first:
 
 # %%
 candidates = (
-    pd.DataFrame(found.summary["new_rows"]["candidates"]).set_index("name").sort_values("gain", ascending=False)
+    pd.DataFrame(result.summary["new_rows"]["candidates"]).set_index("name").sort_values("gain", ascending=False)
 )
-candidates[["differs_usual", "differs_new", "like_training", "gain", "gain_low", "gain_high"]].round(2)
+candidates[["differs_usual", "differs_new", "like_training", "gain", "weight"]].round(2)
 
 # %% [markdown]
 # ## Fix and check
 #
-# `fix` trains what was chosen. We also train ERM, and compare both on the later reviews that nobody was asked about. We know their closing
-# lines, so we can compare the accuracy of each group.
+# `fix` trains the average of the candidates by these weights, and the answers correct it further where that helps. We also train ERM, and compare
+# both on the later reviews that have no answer. We know their closing lines, so we can compare the accuracy of each group.
 
 # %%
 from logit_correction import train
 
-fixed = found.fix("fixed")
-ordinary = train(data, "ordinary", method="ERM", epochs=15, threads=1)
-left = later.drop(index=[*sheet["row"], *again["row"]])
+fixed = result.fix("fixed")
+erm = train(data, "erm", method="ERM", epochs=15, threads=1)
+unanswered = later.drop(index=[*sheet["row"], *second_sheet["row"]])
 
 
-def by_line(run):
-    groups = run.evaluate(left, attribute="closing")["groups"]
+def compute_accuracy_by_line(run):
+    groups = run.evaluate(unanswered, attribute="closing")["groups"]
     return {(group["label"], group["attribute"]): group["accuracy"] for group in groups}
 
 
-pd.DataFrame({"ERM": by_line(ordinary), "chosen": by_line(fixed)}).round(3)
+pd.DataFrame({"ERM": compute_accuracy_by_line(erm), "fix": compute_accuracy_by_line(fixed)}).round(3)
 
 # %% [markdown]
 # ## What to conclude
 #
 # - ERM follows the closing line. It is right where verdict and line agree, and often wrong where they disagree.
-# - What was chosen is more even over the four groups. It loses accuracy where verdict and line agree. This is the price.
+# - The fix is more even over the four groups. It loses accuracy where verdict and line agree. This is the price.
 #
 # ## What not to conclude
 #

@@ -90,9 +90,9 @@ class Audit:
 
     Read back a finished one, look at what conflicts, and train a classifier that does not rely on the shortcut::
 
-        found = Audit("audit")
-        conflicts = found.rows[found.rows["conflicting"].eq(True)]
-        fixed = found.fix("fixed")
+        result = Audit("audit")
+        conflicts = result.rows[result.rows["conflicting"].eq(True)]
+        fixed = result.fix("fixed")
     """
 
     def __init__(self, folder: Path | str, *, trust_code: bool = False) -> None:
@@ -403,8 +403,8 @@ def audit(
     Raises:
         InputError: Something given is wrong; nothing was trained.
 
-    >>> found = audit({"name": "Digits", "minority_ratio": 0.05}, epochs=2, threads=1, try_fix=False)
-    >>> found.verdict, found.summary["question"]["views"]  # whether that is an accident only a person knows
+    >>> result = audit({"name": "Digits", "minority_ratio": 0.05}, epochs=2, threads=1, try_fix=False)
+    >>> result.verdict, result.summary["question"]["views"]  # whether that is an accident only a person knows
     ('cannot tell', ['colour'])
     """
     view_options = {
