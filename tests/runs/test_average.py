@@ -80,6 +80,7 @@ def test_average_of_heads_on_the_same_features_is_one_head(averaged_run: Path) -
 def test_average_run_is_loaded_and_evaluated(averaged_run: Path) -> None:
     run = load(averaged_run)
     assert run.report.method == "Average"
+    assert run.report.display_name == "Average of ERM without form and 2 others"
     assert run.evaluate("test")["average"] == run.report.test.average
     assert RunConfig.read(averaged_run / "config.yaml").method.options["members"] == MEMBERS
     rows = build_people_frame(20, 2)

@@ -61,7 +61,8 @@ def run(table: Any, tmp_path_factory: pytest.TempPathFactory) -> Run:
 def test_it_trains_on_all_rows_and_reports_what_was_measured_before(run: Run, split_run: Run) -> None:
     report = run.report
     assert report.refit is not None and report.refit.rows == 400 and report.refit.splits == ["valid", "test"]
-    assert report.refit.epochs == [split_run.report.selection.epoch] == [report.selection.epoch]
+    assert report.selection.epoch == split_run.report.selection.epoch
+    assert report.refit.epochs == [max(1, round(0.7 * (report.selection.epoch or 0)))]  # as many steps
     assert report.data.rows == split_run.report.data.rows == {"train": 280, "valid": 40, "test": 80}
     assert report.test.to_dict() == split_run.report.test.to_dict()
     assert any("trained again on all 400 rows" in warning and "on 280" in warning for warning in report.warnings)
@@ -111,13 +112,13 @@ def test_a_split_that_was_given_is_never_trained_on(tmp_path: Path) -> None:
     assert both.report.refit is None and not any("again" in warning for warning in both.report.warnings)
 
 
-def test_it_trains_for_the_selected_epochs_on_the_schedule_of_all(tmp_path: Path, table: Any) -> None:
+def test_it_trains_for_the_selected_steps_on_the_schedule_of_all(tmp_path: Path, table: Any) -> None:
     options = {**SHORT, "epochs": 12, "selection": "valid_average", "method": "ERM", "learning_rate": 0.05}
     split_run = train(table, tmp_path / "split", **options)
     refit_run = train(table, tmp_path / "all", refit=True, **options)
     assert split_run.report.selection.epoch is not None and split_run.report.selection.epoch < 12
     assert refit_run.report.refit is not None
-    assert refit_run.report.refit.epochs == [split_run.report.selection.epoch]
+    assert refit_run.report.refit.epochs == [round(0.7 * split_run.report.selection.epoch)]
 
 
 def test_what_the_search_found_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

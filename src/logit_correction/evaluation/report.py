@@ -585,9 +585,14 @@ class Report:
 
     @property
     def training_name(self) -> str:
-        """The method's name, and the views that its networks do not get; an average of one member has its name."""
-        members = self.method_options.get("members") or []
-        method = f"{members[0].get('name', self.method)} with answers" if len(members) == 1 else self.method
+        """The method's name, an average by its members, and the views that its networks do not get."""
+        members = [str(member.get("name", self.method)) for member in self.method_options.get("members") or []]
+        method = self.method
+        if len(members) == 1:
+            method = f"{members[0]} with answers"
+        elif members:
+            others = members[1] if len(members) == 2 else f"{len(members) - 1} others"
+            method = f"Average of {members[0]} and {others}"
         return format_training_name(method, self.training.get("leave_out") or ())
 
     @property

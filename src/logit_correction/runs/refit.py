@@ -2,8 +2,8 @@
 
 Rows that were drawn for validation and test have served their purpose once the epoch is selected and the accuracy is
 measured. In the end they are trained on too, as scikit-learn's searches do with ``refit``: of a table of 330 rows, 99
-would otherwise never be learned from. The accuracy on them is that of the first training; nothing is selected by rows
-that were trained on. Splits that a user gave stay as they are.
+would otherwise never be learned from, which costs 1 to 2 points (``lab/results/refit``). The accuracy on them is that
+of the first training; nothing is selected by rows that were trained on. Splits that a user gave stay as they are.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.runs.assemble import PreparedRun, build_training_rows
 from logit_correction.runs.average import build_trainer
 from logit_correction.runs.model import FittedModel, build_algorithm
+from logit_correction.runs.options import RunConfig
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Trainer
 
@@ -56,7 +57,7 @@ def check_refit(prepared_run: PreparedRun) -> None:
             "some is unknown: leave it out"
         )
     try:
-        _build_algorithm(prepared_run, table)
+        _build_algorithm(prepared_run.config, table)
     except InputError as error:
         raise InputError(f"{error}; or leave {format_option('refit')} out, which trains on these rows too") from error
 
@@ -64,9 +65,11 @@ def check_refit(prepared_run: PreparedRun) -> None:
 def train_on_all_rows(
     prepared_run: PreparedRun, trainer: Trainer, display: Display, device: torch.device, checkpoint: Path, resume: bool
 ) -> Refit | None:
-    """Train the method of a run anew on all rows, for as many epochs as were selected.
+    """Train the method of a run anew on all rows, for as many steps as were selected.
 
-    The learning rate falls as it did: the schedule is that of all epochs. What a search has found is kept.
+    All epochs and the selected ones are scaled by the share of rows that the first training had, so that the learning
+    rate falls over as many steps as it did. For equal epochs instead, more rows are more steps, which small tables
+    overfit: see ``lab/results/refit``. What a search has found is kept.
 
     Args:
         prepared_run: Of the first training.
@@ -81,24 +84,26 @@ def train_on_all_rows(
     """
     table = extend_training_split(prepared_run.table)
     num_rows = len(table.split["train"])
-    if num_rows == len(prepared_run.table.split["train"]):
+    share = len(prepared_run.table.split["train"]) / num_rows
+    if share == 1:
         return None
-    epochs = trainer.get_selected_epochs()
     display.show_message(f"training again on all {num_rows:,} rows")
-    algorithm = _build_algorithm(prepared_run, table, prepared_run.algorithm)
-    training = replace(prepared_run.config.training, selection="last")
-    extended_run = PreparedRun(replace(prepared_run.config, training=training), table, algorithm)
-    last = build_trainer(extended_run, display, device, checkpoint, last_epochs=epochs)
+    training = prepared_run.config.training
+    epoch_counts = [training.epochs or 1, *trainer.get_selected_epochs()]
+    total_epochs, *epochs = [max(1, round(share * count)) for count in epoch_counts]
+    config = replace(prepared_run.config, training=replace(training, selection="last", epochs=total_epochs))
+    algorithm = _build_algorithm(config, table, prepared_run.algorithm)
+    last = build_trainer(PreparedRun(config, table, algorithm), display, device, checkpoint, last_epochs=epochs)
     last.run(resume=resume and last.can_resume())
     model = PreparedRun(prepared_run.config, table, algorithm).build_model()
     return Refit(last, model, RefitSummary(rows=num_rows, epochs=epochs, splits=list(table.drawn)))
 
 
-def _build_algorithm(prepared_run: PreparedRun, table: DataTable, trained: Algorithm | None = None) -> Algorithm:
-    """Return the method of a run for another table, with the finding of the search of the method that was trained."""
-    algorithm = build_algorithm(prepared_run.config, table.info)
+def _build_algorithm(config: RunConfig, table: DataTable, trained: Algorithm | None = None) -> Algorithm:
+    """Return the method of a config for another table, with what the search of a trained method has found."""
+    algorithm = build_algorithm(config, table.info)
     finding = trained.attributes.finding if trained is not None and trained.attributes is not None else None
     if finding is not None and algorithm.attributes is not None:
         algorithm.attributes.adopt_finding(finding)
-    algorithm.setup(build_training_rows(table, algorithm, prepared_run.config.training.epochs or 0))
+    algorithm.setup(build_training_rows(table, algorithm, config.training.epochs or 0))
     return algorithm

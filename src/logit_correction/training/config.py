@@ -33,7 +33,7 @@ class TrainingConfig:
             dotted path names one of your own; none reads the test split. If left out: last, or
             valid_estimated_within_error where the method estimates each row's attribute before it trains, as LC
             does where it has found a shortcut.
-        refit: After the training, train anew on all rows, for as many epochs as were selected, also on those that were
+        refit: After the training, train anew on all rows, for as many steps as were selected, also on those that were
             drawn for validation and test; the accuracy that is reported was measured before. Splits that you give stay
             as they are. An audit's `fix.yaml` sets it; `--no-refit` keeps the split.
         seed: Seed of everything random in training, such as weights and the order of rows.
