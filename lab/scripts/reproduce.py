@@ -1,142 +1,148 @@
-"""Do the committed results come out again? Trains one run of each committed table and compares its figures.
+"""Do the committed results come out again? Trains one run of each committed table and compares its metrics.
 
     python lab/scripts/reproduce.py                                   # the cheapest run of every table in lab/results/
     python lab/scripts/reproduce.py lab/results/ablation --row neither --column 0.5 --seed 0
 
-A line says of each run whether all its figures are equal to the committed ones, by how much they differ, or why it was
-not trained. Where they differ, the commit that the table names tells of the options that were the defaults then.
+A run is trained anew from the grid in the folder of its table, and all metrics are compared exactly, for each selection
+rule. Prints a line for each table: its metrics are equal to the committed ones, or by how much they differ, or why the
+run was not trained. Where they differ, options may have had other defaults at the commit of the table. The cheapest
+runs take about 12 minutes together.
 """
 
 from __future__ import annotations
 
 import argparse
+import io
 import math
 import subprocess
 import tempfile
-from dataclasses import dataclass
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 
 from logit_correction import InputError, train
+from logit_correction_lab.comparison import RUN
 from logit_correction_lab.grid import Benchmark, read_grid
 from logit_correction_lab.results import MACHINE_COLUMNS, build_results_table
 
 ROOT = Path(__file__).parents[1]
 
-#: What names a run, and is no figure.
-NAMES = ("row", "column", "seed", "selection")
+#: Columns of a table that identify a row and are not compared.
+KEY_COLUMNS = (*RUN, "selection")
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """Which run of a table is trained; None takes what the cheapest has."""
-
-    row: str | None = None
-    column: str | None = None
-    seed: int | None = None
-
-
-def main() -> None:
-    """Train and compare."""
+def reproduce_tables() -> None:
+    """Train a run of each table of the command line and print how it compares."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", type=Path, nargs="*", help="committed results; by default all of them")
     parser.add_argument("--row", help="of the run to train; by default that of the cheapest")
     parser.add_argument("--column")
     parser.add_argument("--seed", type=int)
     parser.add_argument("--most-seconds", type=float, default=180.0, help="train no run that took longer than that")
-    chosen = parser.parse_args()
-    folders = chosen.folders or sorted(path.parent for path in (ROOT / "results").glob("*/table.csv"))
+    options = parser.parse_args()
+    folders = options.folders or sorted(path.parent for path in (ROOT / "results").glob("*/table.csv"))
     for folder in folders:
-        said = reproduce(folder, Wanted(chosen.row, chosen.column, chosen.seed), chosen.most_seconds)
-        print(f"{folder.name}: {said}", flush=True)
+        print(f"{folder.name}: {reproduce_run(folder, vars(options), options.most_seconds)}", flush=True)
 
 
-def reproduce(folder: Path, wanted: Wanted = Wanted(), most_seconds: float = math.inf) -> str:
-    """Train one run of a committed table and return what is to be said of it.
+def reproduce_run(folder: Path, required: Mapping[str, Any], most_seconds: float) -> str:
+    """Train the cheapest admissible run of a committed table and describe how its metrics compare.
 
     Args:
-        folder: With ``table.csv``, and the grid beside it.
-        wanted: Which run.
+        folder: Holds ``table.csv`` and its grid.
+        required: ``row``, ``column`` and ``seed`` that the run must have; None admits any.
         most_seconds: Runs that took longer are not trained.
     """
     grids = sorted(folder.glob("*.yaml"))
     if not grids:
-        return "not trained: there is no grid beside the table"
+        return "not trained: the folder has no grid"
     table = read_table(folder / "table.csv")
-    seeds = int(table["seed"].max()) + 1  # the grid may have been run by `--seeds` with more than it names
-    for name, value in vars(wanted).items():
-        table = table if value is None else table[table[name] == value]
+    num_seeds = int(table["seed"].max()) + 1  # the grid may have been run by `--seeds` with more than it names
+    for name in RUN:
+        if required[name] is not None:
+            table = table[table[name] == required[name]]
     if table.empty:
-        return "not trained: the table has no such run"
-    cheapest = table.sort_values(["train_seconds", *NAMES]).iloc[0]
-    committed = table[(table[list(NAMES[:3])] == cheapest[list(NAMES[:3])]).all(axis=1)]
-    name = f"{cheapest['row']}, {cheapest['column']}, seed {cheapest['seed']}"
-    if cheapest["train_seconds"] > most_seconds:
-        return f"{name}: not trained: it took {cheapest['train_seconds']:.0f} s"
+        return "not trained: the run is not in the table"
+    run = table.sort_values(["train_seconds", *KEY_COLUMNS]).iloc[0]
+    title = f"{run['row']}, {run['column']}, seed {run['seed']}"
+    if run["train_seconds"] > most_seconds:
+        return f"{title}: not trained: it took {run['train_seconds']:.0f} s"
     try:
-        found = _trained(read_grid(str(grids[0]), seeds), cheapest)
+        reproduced = train_run(read_grid(str(grids[0]), num_seeds), run)
     except InputError as error:
-        return f"{name}: not trained: {error}"
-    seconds = f"{found['train_seconds'].iloc[0]:.0f} s"
-    differing = differences(committed, found)
-    if not differing:
-        return f"{name}: equal ({seconds})"
-    return f"{name}: differs by {'; '.join(differing)} ({seconds}; {_age(str(cheapest['commit']))})"
+        return f"{title}: not trained: {error}"
+    seconds = f"{reproduced['train_seconds'].iloc[0]:.0f} s"
+    differences = list_differences(table[(table[RUN] == run[RUN]).all(axis=1)], reproduced)
+    if not differences:
+        return f"{title}: equal ({seconds})"
+    return f"{title}: differs by {'; '.join(differences)} ({seconds}; {describe_age(str(run['commit']))})"
 
 
-def read_table(file: Path) -> pd.DataFrame:
+def read_table(file: Path | io.StringIO) -> pd.DataFrame:
     """Read the table of a grid."""
     return pd.read_csv(file, dtype={"row": str, "column": str, "commit": str})
 
 
-def _trained(benchmark: Benchmark, run: pd.Series) -> pd.DataFrame:
-    """Train a run of a grid and return its rows of the table.
+def train_run(benchmark: Benchmark, run: pd.Series) -> pd.DataFrame:
+    """Train a run of a grid.
+
+    Args:
+        benchmark: The grid.
+        run: A row of its table.
+
+    Returns:
+        The rows of the run in a table of its own, one for each selection rule.
 
     Raises:
-        InputError: If the grid has no such run any more, or it cannot be trained here.
+        InputError: The grid lacks the run, or it cannot be trained here.
     """
-    with tempfile.TemporaryDirectory() as place:
-        out = Path(place)
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder)
         for cell in benchmark.make_cells(out):
-            if (cell.row, cell.column, cell.seed) == (run["row"], run["column"], run["seed"]):
+            if [cell.row, cell.column, cell.seed] == list(run[RUN]):
                 cell.folder.parent.mkdir(parents=True)
                 train(cell.build_config(), cell.folder, page=False, after_epoch=cell.build_monitor())
-                build_results_table(benchmark, out).to_csv(
-                    out / "table.csv", index=False
-                )  # gaps and numbers as in the other
-                return read_table(out / "table.csv")
-    raise InputError("the grid beside the table has no such run")
+                # Written and read, so that empty cells and numbers have the form of the committed table.
+                return read_table(io.StringIO(build_results_table(benchmark, out).to_csv(index=False)))
+    raise InputError("the grid in the folder of the table lacks the run")
 
 
-def differences(committed: pd.DataFrame, found: pd.DataFrame) -> list[str]:
-    """Return where figures differ, one entry for each column: the greatest difference over the selection rules."""
-    columns = [name for name in committed if name not in (*NAMES, *MACHINE_COLUMNS)]
-    both = committed.merge(found, on="selection", suffixes=("", " now"), how="left")
-    told = []
-    for name in columns:
-        if name not in found:
-            told.append(f"{name} (gone)")
+def list_differences(committed: pd.DataFrame, reproduced: pd.DataFrame) -> list[str]:
+    """Return a text for each column that differs, with the greatest difference over the selection rules.
+
+    Args:
+        committed: The rows of a run in the committed table.
+        reproduced: The rows of the same run, trained again.
+    """
+    merged = committed.merge(reproduced, on="selection", suffixes=("", " reproduced"), how="left")
+    differences = []
+    for name in committed.columns.difference([*KEY_COLUMNS, *MACHINE_COLUMNS], sort=False):
+        if name not in reproduced:
+            differences.append(f"{name} (gone)")
             continue
-        then, now = both[name], both[f"{name} now"]
-        same = (then == now) | (then.isna() & now.isna())
-        if same.all():
+        pair = merged[[name, f"{name} reproduced"]].set_axis(["old", "new"], axis=1)
+        pair = pair[(pair["old"] != pair["new"]) & pair.notna().any(axis=1)]
+        if pair.empty:
             continue
-        numbers = [pd.to_numeric(one, errors="coerce") for one in (then, now)]
-        gap = (numbers[1] - numbers[0])[~same].abs().max()
-        told.append(f"{name} {then[~same].iloc[0]} -> {now[~same].iloc[0]}" if math.isnan(gap) else f"{name} {gap:.3g}")
-    return told
+        numbers = pair.apply(pd.to_numeric, errors="coerce")
+        gap = (numbers["new"] - numbers["old"]).abs().max()
+        change = f"{pair['old'].iloc[0]} -> {pair['new'].iloc[0]}" if math.isnan(gap) else f"{gap:.3g}"
+        differences.append(f"{name} {change}")
+    return differences
 
 
-def _age(commit: str) -> str:
-    """Say how far the tree has moved on since a commit."""
-    words = ["rev-list", "--count", f"{commit}..HEAD", "--", "../src", "src"]
-    count = subprocess.run(["git", "-C", str(ROOT), *words], capture_output=True, text=True)
+def describe_age(commit: str) -> str:
+    """Describe how many commits to the source have followed a commit."""
+    command = ["git", "-C", str(ROOT), "rev-list", "--count", f"{commit}..HEAD", "--", "../src", "src"]
+    count = subprocess.run(command, capture_output=True, text=True)
     if count.returncode:
-        return f"measured at commit {commit}, which is not known here"
-    number = int(count.stdout)
-    return f"measured at commit {commit}, {number} commits to the source ago: defaults may have changed since"
+        return f"measured at commit {commit}, which is not in this repository"
+    return (
+        f"measured at commit {commit}, {int(count.stdout)} commits to the source ago: defaults may have changed since"
+    )
 
 
 if __name__ == "__main__":
-    main()
+    reproduce_tables()
