@@ -76,7 +76,7 @@ def average_gradients_in_place(parameters: Iterable[Tensor]) -> None:
             parameter.grad = (gradient_sum / get_world_size()).view_as(parameter).to(parameter.dtype)
 
 
-def broadcast_from_first_process(value: Tensor) -> None:
+def broadcast_in_place(value: Tensor) -> None:
     """Replace a tensor, in place, by that of the first process."""
     if get_world_size() > 1:
         torch.distributed.broadcast(value, 0)

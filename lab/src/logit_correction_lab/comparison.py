@@ -25,7 +25,7 @@ from logit_correction.atomic_files import replace_atomically
 from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import Report
-from logit_correction.pages.compare import CONFIDENCE, compute_student_margin
+from logit_correction.pages.compare import CONFIDENCE, compute_t_interval_margin
 from logit_correction.paths import reject_special_file
 from logit_correction.runs.folder import PREDICTIONS
 from logit_correction.types import UNKNOWN_ATTRIBUTE, Correlation
@@ -266,7 +266,7 @@ class Comparison:
         row_error = 100 * math.sqrt(self._compute_row_variance(column, row, reference, list(differences.index)))
         margin = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2) * row_error
         if len(differences) > 1:
-            margin = math.hypot(compute_student_margin(list(differences)), np.nan_to_num(margin))
+            margin = math.hypot(compute_t_interval_margin(list(differences)), np.nan_to_num(margin))
         return Difference(float(differences.mean()), margin, len(differences))
 
     def find_best_rows(self, column: str) -> list[str]:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from logit_correction.distributed import broadcast_from_first_process
+from logit_correction.distributed import broadcast_in_place
 from logit_correction.errors import InputError
 from logit_correction.finding import Finding
 from logit_correction.finding_text import finding_to_dict
@@ -213,7 +213,7 @@ class AttributeEstimator(nn.Module, ABC):
                 f"to {self.num_attributes - 1}, {UNKNOWN_ATTRIBUTE} where unknown"
             )
         self.row_attribute.copy_(attribute)
-        broadcast_from_first_process(self.row_attribute)
+        broadcast_in_place(self.row_attribute)
 
     def assign_training(self, outputs: Tensor) -> Tensor:
         """Return the attribute (N,) long of all training rows, -1 where unknown.

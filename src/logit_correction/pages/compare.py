@@ -67,7 +67,7 @@ COLLAPSE_REMEDY = "name fewer shortcuts, try `--method.mixing NoMixing`, or trai
 _DECIDING_METRICS = ("minority", "worst_group", "estimated_minority", "worst_class")
 
 
-def compute_student_margin(values: Sequence[float]) -> float:
+def compute_t_interval_margin(values: Sequence[float]) -> float:
     """Return half the width of Student's interval of a mean, with confidence ``CONFIDENCE``.
 
     Use it for metrics of a few seeds. Their spread is itself uncertain, so fewer seeds give a wider interval.
@@ -78,7 +78,7 @@ def compute_student_margin(values: Sequence[float]) -> float:
     Returns:
         The margin in the unit of the values; infinity for fewer than two values, whose spread is unknown.
 
-    >>> round(compute_student_margin([1.0, 2.0, 3.0]), 2), compute_student_margin([1.0])
+    >>> round(compute_t_interval_margin([1.0, 2.0, 3.0]), 2), compute_t_interval_margin([1.0])
     (1.69, inf)
     """
     from scipy.special import stdtrit
@@ -299,9 +299,9 @@ class Series:
         if min(len(values), len(other_values)) > 1:
             differences = [values[seed] - other_values[seed] for seed in values if seed in other_values]
             if len(differences) > 1:
-                return abs(float(np.mean(differences))) > compute_student_margin(differences)
+                return abs(float(np.mean(differences))) > compute_t_interval_margin(differences)
             samples = [list(values.values()), list(other_values.values())]
-            margin = math.hypot(*map(compute_student_margin, samples))
+            margin = math.hypot(*map(compute_t_interval_margin, samples))
             return abs(float(np.mean(samples[0]) - np.mean(samples[1]))) > margin
         intervals = sorted((self._compute_interval(metric), other._compute_interval(metric)))
         (lower, _, lower_end), (higher, higher_start, _) = intervals

@@ -25,7 +25,7 @@ def list_answered_rows(rows: NewRows, selection: Selection, label_names: Sequenc
         selection: By these answers.
         label_names: L names.
     """
-    compared = _predict_compared(rows, selection)
+    compared = _predict_by_advice(rows, selection)
     answered = []
     for position in np.flatnonzero((rows.rounds >= 1) & (rows.label >= 0)).tolist():
         description = rows.descriptions.iloc[position]
@@ -43,7 +43,7 @@ def list_answered_rows(rows: NewRows, selection: Selection, label_names: Sequenc
     return tuple(sorted(answered, key=lambda row: not row.is_disputed))
 
 
-def _predict_compared(rows: NewRows, selection: Selection) -> Array | None:
+def _predict_by_advice(rows: NewRows, selection: Selection) -> Array | None:
     """Return the labels (M,) that the average or the advised candidate predicts; None where there is only ERM."""
     weight = np.array([candidate.weight or 0.0 for candidate in selection.candidates])
     return predict_average(rows.predictions, rows.logits, weight) if weight[1:].any() else None

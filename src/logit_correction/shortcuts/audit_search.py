@@ -44,7 +44,7 @@ from logit_correction.shortcuts.summaries import (
     ClassifierCheckSummary,
     SearchSummary,
     describe_missing_rows,
-    drop_uninformative,
+    drop_uninformative_views,
     get_advised_views,
     make_question,
 )
@@ -74,7 +74,7 @@ def write_search_results(
     estimator = prepared_run.algorithm.attributes
     assert isinstance(estimator, Auto) and estimator.search is not None and estimator.finding is not None
     search = estimator.search
-    finding = drop_uninformative(estimator.finding)
+    finding = drop_uninformative_views(estimator.finding)
     views = finding.views if examined else get_advised_views(finding)
     question = make_question(finding)
     doubtful = search.get_candidate(question.views) if question and not views else None

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from logit_correction.attributes.base import AttributeEstimator, NetworkBuilder, select_attribute
 from logit_correction.attributes.folds import FoldNetworks, draw_folds
-from logit_correction.distributed import broadcast_from_first_process
+from logit_correction.distributed import broadcast_in_place
 from logit_correction.errors import InputError
 from logit_correction.finding import Decider, Finding
 from logit_correction.formatting import format_option
@@ -203,7 +203,7 @@ class Auto(AttributeEstimator):
 
     def search_for_shortcut(self, held_out: HeldOutPredictions) -> None:
         """Search for a shortcut in the predictions of a classifier, then estimate the attribute, or abstain."""
-        broadcast_from_first_process(held_out.network)
+        broadcast_in_place(held_out.network)
         learned = (self.fold >= 0).nonzero().squeeze(1)
         self.search = Search(self.rows, learned, held_out, self.correlation, derive_seed(self.seed, "estimate"))
         self.search.evaluate_views(self.views)

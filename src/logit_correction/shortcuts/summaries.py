@@ -429,7 +429,7 @@ def relies_on_shortcut(finding: Finding) -> bool | None:
     return False if (evidence.follows_high or 0.0) < threshold else None
 
 
-def drop_uninformative(finding: Finding) -> Finding:
+def drop_uninformative_views(finding: Finding) -> Finding:
     """Return a finding without a shortcut if its probe does not beat the majority-class baseline.
 
     Where one label is common, any probe is often right.

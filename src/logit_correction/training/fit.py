@@ -24,7 +24,7 @@ from logit_correction.data.loading import BatchLoader
 from logit_correction.data.table import DataTable, compute_fingerprint
 from logit_correction.distributed import (
     average_gradients_in_place,
-    broadcast_from_first_process,
+    broadcast_in_place,
     broadcast_object,
     get_rank,
     get_world_size,
@@ -223,7 +223,7 @@ class Trainer:
         # Torch's own wrapper warns, or fails, wherever a stage leaves networks untrained. Buffers stay each process's
         # own: the methods reduce what must be common.
         for parameter in algorithm.parameters():
-            broadcast_from_first_process(parameter.data)
+            broadcast_in_place(parameter.data)
         networks = algorithm.built_networks if config.finetune else []
         features = [getattr(network, "features", None) for network in networks]
         pretrained = [list(module.parameters()) for module in features if isinstance(module, torch.nn.Module)]
@@ -389,7 +389,7 @@ class Trainer:
         if not is_due:
             return
         total_steps = self.progress.total_steps
-        self.record.read_pending(total_steps)  # raises TrainingError for a loss that is not finite
+        self.record.read_pending_metrics(total_steps)  # raises TrainingError for a loss that is not finite
         if not all(weight.isfinite().all() for weight in self.algorithm.parameters()):  # by a bad gradient
             remedy = MetricsRecorder.describe_remedy()
             raise TrainingError(f"the weights are not finite after step {total_steps}: {remedy}")

@@ -67,7 +67,7 @@ class MetricsRecorder:
         metrics["loss"] = loss.detach()
         self._pending.append(metrics)
 
-    def read_pending(self, step: int) -> list[dict[str, float]]:
+    def read_pending_metrics(self, step: int) -> list[dict[str, float]]:
         """Return the metrics of the steps since the last row.
 
         Args:
@@ -97,7 +97,7 @@ class MetricsRecorder:
         Returns:
             Whether there were any steps.
         """
-        steps = self.read_pending(step)
+        steps = self.read_pending_metrics(step)
         if not steps:
             return False
         self._pending = []
