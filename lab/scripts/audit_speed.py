@@ -53,7 +53,7 @@ def write_photos(folder: Path) -> list[str]:
     images, labels = digits.load_small_digits()
     order = generator.permutation(len(labels))
     start = 0
-    for name, rows, agreement in (("data", ROWS // 2, 0.95), ("new", NEW_ROWS, 0.5)):
+    for name, rows, agreement in (("data", ROWS // 4, 0.95), ("new", NEW_ROWS // 2, 0.5)):
         for row in order[start : start + rows]:
             label = int(labels[row] >= 5)
             is_red = label if generator.random() < agreement else 1 - label
@@ -64,7 +64,7 @@ def write_photos(folder: Path) -> list[str]:
             file.parent.mkdir(parents=True, exist_ok=True)
             Image.fromarray(np.uint8(picture)).save(file)
         start += rows
-    return ["--data", "data", "--new-rows", "new"]
+    return ["--data", "data", "--new-rows", "new", "--epochs", "20"]
 
 
 def write_texts(folder: Path) -> list[str]:

@@ -2,7 +2,7 @@
 
 Rows that were drawn for validation and test have served their purpose once the epoch is selected and the accuracy is
 measured. In the end they are trained on too, as scikit-learn's searches do with ``refit``: of a table of 330 rows, 99
-would otherwise never be learned from, which costs 1 to 2 points (``lab/results/refit``). The accuracy on them is that
+would otherwise never be learned from, which costs about a point (``lab/results/refit``). The accuracy on them is that
 of the first training; nothing is selected by rows that were trained on. Splits that a user gave stay as they are.
 """
 
@@ -68,8 +68,8 @@ def train_on_all_rows(
     """Train the method of a run anew on all rows, for as many steps as were selected.
 
     All epochs and the selected ones are scaled by the share of rows that the first training had, so that the learning
-    rate falls over as many steps as it did. For equal epochs instead, more rows are more steps, which small tables
-    overfit: see ``lab/results/refit``. What a search has found is kept.
+    rate falls over as many steps as it did. Equal epochs would be more steps, which take longer and win no more
+    (``lab/results/refit``). What a search has found is kept.
 
     Args:
         prepared_run: Of the first training.
