@@ -5,6 +5,7 @@ What a test trains must not depend on the extras that are installed, so none tha
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
@@ -24,6 +25,12 @@ FOLDER = Path(__file__).parent / "src/logit_correction/integrations"
 collect_ignore = []
 if find_spec("lightning") is None and find_spec("pytorch_lightning") is None:
     collect_ignore += [f"{FOLDER}/lightning.py"]
+
+
+def pytest_collection_finish() -> None:
+    """Exempt what is imported by now from garbage collection, which would walk through all of it again and again."""
+    gc.collect()
+    gc.freeze()
 
 
 @contextmanager

@@ -85,9 +85,9 @@ def test_parts_of_originals_vary_as_those_of_torchvision(height: int, width: int
     photo = torch.zeros(1, height, width)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        boxes = [transforms.RandomResizedCrop.get_params(photo, (0.7, 1.0), (3 / 4, 4 / 3)) for _ in range(4000)]
+        boxes = [transforms.RandomResizedCrop.get_params(photo, (0.7, 1.0), (3 / 4, 4 / 3)) for _ in range(2500)]
     top_edges, left_edges, down, across = torch.tensor(boxes).float().unbind(1)
-    crops = crop_originals(height, width, (11, 11), rows=4000).float()
+    crops = crop_originals(height, width, (11, 11), rows=2500).float()
     # The slope of eleven pixels, whose middles are ten elevenths of the box apart.
     found_down = (crops[:, 0, -1, 5] - crops[:, 0, 0, 5]) * 1.1
     found_across = (crops[:, 1, 5, -1] - crops[:, 1, 5, 0]) * 1.1

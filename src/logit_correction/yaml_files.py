@@ -45,10 +45,11 @@ def read_yaml_file(
 
     try:
         text = reject_special_file(path).read_text(encoding="utf-8")
-        root = yaml.compose(text, yaml.SafeLoader) if len(text) <= MAX_YAML_SIZE else None
+        loader_class = _make_yaml_loader_class() if as_written else yaml.SafeLoader
+        root = yaml.compose(text, loader_class) if len(text) <= MAX_YAML_SIZE else None
         if len(text) > MAX_YAML_SIZE or (root and _count_expanded_values(root, {}) > MAX_YAML_SIZE):
             raise ValueError("it is too large, or its aliases make it so")
-        values = yaml.load(text, _make_yaml_loader_class() if as_written else yaml.SafeLoader)
+        values = loader_class("").construct_document(root) if root else None
     except FileNotFoundError as error:
         audit = f"; an audit writes it where it finds a shortcut, or where you name one by {format_option('shortcut')}"
         raise InputError(f"{path} does not exist{audit if path.name == 'fix.yaml' else ''}") from error

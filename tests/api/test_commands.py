@@ -294,7 +294,8 @@ def test_audit_output_fits_80_columns(
     draw_mails(200, False)[["text"]].to_csv(tmp_path / "new.csv", index=False)
     monkeypatch.setenv("COLUMNS", "80")
     words = ["--data", tmp_path / "mails.csv", "--data.text", "text", "--data.label", "label", "--epochs", 2]
-    result = run_command("audit", *words, "--new-rows", tmp_path / "new.csv", "--out", tmp_path / "audit")
+    with use_online_candidates_only():
+        result = run_command("audit", *words, "--new-rows", tmp_path / "new.csv", "--out", tmp_path / "audit")
     assert result.status == 0, result.err
     lines = result.out.splitlines()
     copied = [line for line in lines if line.startswith(("  logit-correction", "page:"))]

@@ -6,6 +6,7 @@ import os
 import resource
 import shutil
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,11 +28,14 @@ WORDS = ("--data", "Digits", *METHOD, "--network", "MLP", "--epochs", "1", "--ba
 def limit_file_size(size: int) -> Iterator[None]:
     """Let the system refuse to write more than so many bytes into one file."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    was_set = sys.dont_write_bytecode
+    sys.dont_write_bytecode = True  # Python would not notice that the files of its cache are cut short
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:
         yield
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        sys.dont_write_bytecode = was_set
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,8 @@ from logit_correction.cli.commands import train_command
 from logit_correction.errors import InputError
 from logit_correction.runs.options import complete_config
 
+from ..forked_programs import ForkedProgram
+
 DIGITS = ("--data", "Digits", "--method", "LC")
 
 
@@ -108,5 +110,5 @@ def test_training_does_not_import_the_compiler_of_torch(tmp_path: Path) -> None:
         "sys.exit(f'loaded: {heavy}' if heavy else status)\n"
     )
     words = ["train", "--data", "Digits", "--shortcut", "colour", "--epochs", "2", "--out", str(tmp_path / "run")]
-    process = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True)
-    assert process.returncode == 0, process.stderr
+    with ForkedProgram(program, *words) as process:
+        assert process.wait() == 0, process.output

@@ -26,6 +26,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from logit_correction import InputError, InputWarning, LogitCorrectionClassifier
 
+from ..shortcuts.conftest import use_online_candidates_only
+
 QUICK: dict[str, Any] = {"epochs": 3, "random_state": 0, "training": {"threads": 1}}
 #: Without the search, which takes most of the time and is not part of scikit-learn's checks.
 CHECKED = LogitCorrectionClassifier(attributes="Online", epochs=20, training={"threads": 1})
@@ -347,7 +349,8 @@ def taught_classifier() -> LogitCorrectionClassifier:
     new_rows, new_y = draw_new_rows(300, 1)
     labels = np.where(np.arange(300) < 90, new_y, None)  # the others are unknown
     classifier = LogitCorrectionClassifier(epochs=5, random_state=0, training={"threads": 1})
-    return classifier.fit(*draw_patients(600, 0, 0.94), new_rows=new_rows, new_y=labels)
+    with use_online_candidates_only():
+        return classifier.fit(*draw_patients(600, 0, 0.94), new_rows=new_rows, new_y=labels)
 
 
 def test_labelled_new_rows_weigh_candidates_and_teach(taught_classifier: LogitCorrectionClassifier) -> None:
@@ -361,7 +364,8 @@ def test_labelled_new_rows_weigh_candidates_and_teach(taught_classifier: LogitCo
     is_other = np.arange(300) % 3 == 0
     untaught = clone(taught_classifier).set_params(single=True)
     known_rows, known_y = draw_new_rows(300, 1)
-    untaught.fit(*draw_patients(600, 0, 0.94), new_rows=known_rows[:90], new_y=known_y[:90])
+    with use_online_candidates_only():
+        untaught.fit(*draw_patients(600, 0, 0.94), new_rows=known_rows[:90], new_y=known_y[:90])
     assert untaught.new_rows_["single"] and untaught.config_["method"]["name"] in ("ERM", "LC")
     right, right_untaught = (one.predict(new_rows) == new_y for one in (taught_classifier, untaught))
     assert right[is_other].mean() > 0.9 and right_untaught[is_other].mean() < 0.1
@@ -380,7 +384,8 @@ def test_refit_trains_what_new_rows_selected_on_all_rows() -> None:
     new_rows, new_y = draw_patients(100, 1, 0.5)
     classifier = LogitCorrectionClassifier(epochs=2, random_state=0, training={"threads": 1})
     for refit, num_rows in ((True, 600), (False, 480)):
-        classifier.set_params(refit=refit).fit(X, y, new_rows=new_rows, new_y=new_y)
+        with use_online_candidates_only():
+            classifier.set_params(refit=refit).fit(X, y, new_rows=new_rows, new_y=new_y)
         assert classifier._get_model().info.num_rows == num_rows and len(classifier.attribute_) == 600
     with pytest.raises(InputError, match="refit is an argument of the classifier"):
         LogitCorrectionClassifier(training={"refit": True}).fit(X, y)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
-import sys
 import urllib.error
 from collections.abc import Callable
 from dataclasses import replace
@@ -30,6 +28,8 @@ from logit_correction.networks.pretrained import ResNet18, Standardize, TextClas
 from logit_correction.networks.small import MLP
 from logit_correction.registry import import_component
 from logit_correction.types import Batch, DataInfo, Inputs, TrainingRows
+
+from ..forked_programs import ForkedProgram
 
 SMALL = DataInfo(num_labels=4, num_rows=12, input_shape=(3, 8, 8))
 GREY = DataInfo(num_labels=2, num_rows=12, input_shape=(1, 12, 10), num_attributes=5)
@@ -325,13 +325,8 @@ def test_torchvision_that_does_not_fit_torch_gives_one_message(network: str, tmp
     (package / "__init__.py").write_text('raise RuntimeError("operator torchvision::nms does not exist")')
     words = ["train", "--data", "Digits", "--network", network, "--out", str(tmp_path / "run")]
     path = os.pathsep.join(filter(None, [str(package.parent), os.environ.get("PYTHONPATH")]))
-    process = subprocess.run(
-        [sys.executable, "-m", "logit_correction", *words],
-        capture_output=True,
-        text=True,
-        env=os.environ | {"PYTHONPATH": path},
-    )
-    assert process.returncode == 2 and not (tmp_path / "run").exists()
-    (message,) = process.stderr.splitlines()
+    with ForkedProgram(words, environment=os.environ | {"PYTHONPATH": path}) as process:
+        assert process.wait() == 2 and not (tmp_path / "run").exists()
+        (message,) = process.output.splitlines()
     assert all(f"{name} {version(name)}" in message for name in ("torch", "torchvision"))
     assert "nms does not exist" in message and "pip install --upgrade torch torchvision" in message

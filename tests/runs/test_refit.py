@@ -214,7 +214,12 @@ def test_the_command_line_knows_it(tmp_path: Path, capsys: pytest.CaptureFixture
 
 def test_the_fix_of_a_search_has_attributes_of_all_rows(tmp_path: Path) -> None:
     found = audit(
-        make_table(tmp_path, make_patients()), tmp_path / "audit", shortcut="column:site", try_fix=False, threads=1
+        make_table(tmp_path, make_patients()),
+        tmp_path / "audit",
+        shortcut="column:site",
+        try_fix=False,
+        threads=1,
+        epochs=6,
     )
     rows = found.rows
     assert sorted(rows["row"]) == list(range(400)) and rows["attribute"].notna().all()

@@ -116,6 +116,7 @@ def test_answers_on_a_full_disk_leave_the_old_state(copy: Audit, tmp_path: Path)
     program = (
         "import resource, sys\n"
         "from logit_correction.cli import main\n"
+        "sys.dont_write_bytecode = True\n"  # Python would not notice that the files of its cache are cut short
         "resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]),) * 2)\n"
         "sys.exit(main(sys.argv[2:]))\n"
     )

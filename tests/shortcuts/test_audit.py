@@ -6,10 +6,8 @@ import base64
 import io
 import re
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -29,9 +27,8 @@ SHORT = {"epochs": 4, "device": "cpu", "threads": 1}
 
 
 @pytest.fixture(scope="module")
-def column_audit(tmp_path_factory: pytest.TempPathFactory, whole_search: Callable[..., Any]) -> Audit:
-    with whole_search():
-        return audit(DATA, tmp_path_factory.mktemp("audit") / "out", **SHORT)
+def column_audit(tmp_path_factory: pytest.TempPathFactory) -> Audit:
+    return audit(DATA, tmp_path_factory.mktemp("audit") / "out", **SHORT)
 
 
 @pytest.fixture

@@ -29,10 +29,10 @@ def test_sheets_and_forms_begin_with_identifiers(place: str, tmp_path: Path) -> 
         frame = pd.concat([old.assign(split="train"), new.assign(split="new", outcome=None)], ignore_index=True)
         frame.loc[:150, "split"] = "valid"
         frame.loc[151:300, "split"] = "test"
-        found = audit(frame, tmp_path / "out", split="split", ask=6, **SHORT)
+        found = audit(frame, tmp_path / "out", split="split", ask=6, **SHORT | {"epochs": 1})
     else:
         rows = new.drop(columns="outcome").assign(answer_of_another=SHIFTED_FRAME["outcome"])
-        found = audit(old, tmp_path / "out", new_rows=rows, ask=6, **SHORT)
+        found = audit(old, tmp_path / "out", new_rows=rows, ask=6, **SHORT | {"epochs": 1})
     sheet = pd.read_csv(found.path / "sheet.csv")
     for row, content in zip(sheet["row"], sheet["content"], strict=True):
         case, name = new["case"].iloc[row], new["name"].iloc[row][:IDENTIFIER_LENGTH]

@@ -75,7 +75,7 @@ def test_narrowest_of_views_with_the_same_rows_is_named(monkeypatch: pytest.Monk
     """A colour cast is correlated with the label; rich views see it too, and the label as well."""
     generator = torch.Generator().manual_seed(0)
     num_labels = 3
-    label = torch.arange(900) % num_labels
+    label = torch.arange(600) % num_labels
     conflicting = torch.rand(len(label), generator=generator) < 0.06
     cast = torch.where(conflicting, (label + 1) % num_labels, label)
     images = torch.randint(60, 160, (len(label), 3, 32, 32), generator=generator)
