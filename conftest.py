@@ -55,3 +55,13 @@ def whole_search() -> Iterator[Callable[[], AbstractContextManager[None]]]:
 
     with _searching(short):
         yield partial(_searching, whole)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def train_candidates_in_one_process() -> Iterator[None]:
+    """Audits train candidates one by one: the processes of the tests keep all cores busy, and forks take time."""
+    from logit_correction.shortcuts import candidates
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(candidates, "count_available_cores", lambda: 1)
+        yield

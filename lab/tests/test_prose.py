@@ -278,7 +278,7 @@ def claim_results() -> Claims:
     differences = [fresh.compute_difference(row, true, ratio) for row, true in rows.items() for ratio in RATIOS]
     yield Claim(
         fresh.folder,
-        f"all {num_runs} runs corrected by `colour`; their means are at most "
+        f"all {num_runs} runs corrected by `colour`. Their means are at most "
         f"{format_number(max(map(abs, differences)))} points from the true attribute",
     )
     shifted = Grid("table1-cmnist-convnet-shift")
@@ -341,7 +341,7 @@ def claim_table_by_table() -> Claims:
     )
     yield Claim(
         paper.folder,
-        f"best epoch on test, as published, {best.format_means('LC', RATIOS)} %, the paper's "
+        f"best epoch on test, as published, has {best.format_means('LC', RATIOS)} %. The paper has "
         f"{format_numbers(mean for mean, _ in published)}, {'all' if within else 'not all'} within one standard "
         f"deviation. The last epoch has {paper.format_means('LC', RATIOS)} %",
     )

@@ -22,6 +22,12 @@ def draw_predictions(seed: int, num_candidates: int = 4, num_rows: int = 60, num
     return np.stack([erm, *others])
 
 
+def draw_labelled_rows(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draw predictions (C, M), and the positions and labels of 15 labelled rows."""
+    generator = np.random.default_rng(seed)
+    return draw_predictions(seed), generator.permutation(60)[:15], generator.integers(3, size=15)
+
+
 # -- probability of being best
 
 
@@ -192,10 +198,8 @@ def test_prior_counts_as_rows_in_proportion_to_unlabelled_rows(prior_gain: float
 @settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10_000))
 def test_gain_posterior_ignores_row_order_and_weight_scale(seed: int) -> None:
-    generator = np.random.default_rng(seed)
-    predictions = draw_predictions(seed)
-    rows = generator.permutation(60)[:15]
-    label = generator.integers(3, size=15)
+    predictions, rows, label = draw_labelled_rows(seed)
+    generator = np.random.default_rng(seed + 1)
     weight = generator.uniform(1, 9, 15)
     expected = averaging.estimate_gain_posterior(predictions, rows, label, weight)
     order = generator.permutation(15)
@@ -261,10 +265,7 @@ def test_validation_rows_count_in_the_advice_only_without_a_shift() -> None:
 @given(st.integers(0, 10_000))
 def test_average_without_logits_is_the_likeliest_candidate(seed: int) -> None:
     """Without logits the likeliest correction has all weight, and its own gain and predictions."""
-    generator = np.random.default_rng(seed)
-    predictions = draw_predictions(seed)
-    rows = generator.permutation(60)[:15]
-    label = generator.integers(3, size=15)
+    predictions, rows, label = draw_labelled_rows(seed)
     single = averaging.average_candidates(predictions, None, rows, label, np.ones(15))
     selected = 1 + int(single.probability_best[1:].argmax())
     assert single.weight.tolist() == np.eye(4)[selected].tolist()

@@ -15,8 +15,9 @@ from PIL import Image
 
 from logit_correction import Audit, InputError, InputWarning, RunConfig, audit, from_table, train
 from logit_correction.cli import main
+from logit_correction.data.table import DataTable
 from logit_correction.finding_text import describe_finding
-from logit_correction.shortcuts import new_rows
+from logit_correction.shortcuts import candidates, new_rows
 
 from .conftest import SHIFTED_FRAME, SHORT, TRAINING_FRAME, draw_patients, fill_sheet, get_predictions
 
@@ -55,6 +56,34 @@ def test_audit_finds_a_shift_and_asks_for_labels(shifted_audit: Audit) -> None:
     assert (
         0.5 <= disputed_share < 1 and disputed_share > disputed_share_of_all
     )  # half of them are drawn from all rows, for the accuracy on these
+
+
+def test_two_processes_train_the_candidates_of_one(
+    shifted_audit: Audit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(candidates, "count_available_cores", lambda: 2)
+    new = SHIFTED_FRAME.drop(columns="outcome")[["scanner", "blood", "age"]]
+    other_audit = audit(TRAINING_FRAME, tmp_path / "out", new_rows=new, **SHORT)
+    pd.testing.assert_frame_equal(other_audit.new_rows, shifted_audit.new_rows)
+
+
+@pytest.mark.parametrize("num_cores", [1, 2])
+def test_candidate_that_cannot_be_trained_is_left_out(
+    num_cores: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train_candidate = candidates.train_candidate
+
+    def refuse_online(candidate: candidates.Candidate, table: DataTable) -> candidates.TrainedCandidate:
+        if candidate.name == "LC by Online":
+            raise InputError("A label has too few rows.")
+        return train_candidate(candidate, table)
+
+    monkeypatch.setattr(candidates, "train_candidate", refuse_online)
+    monkeypatch.setattr(candidates, "count_available_cores", lambda: num_cores)
+    new = SHIFTED_FRAME.drop(columns="outcome")
+    result = audit(TRAINING_FRAME, tmp_path / "out", new_rows=new, **SHORT | {"epochs": 1})
+    names = [candidate["name"] for candidate in result.summary["new_rows"]["candidates"]]
+    assert names == ["ERM", "LC by the column scanner", "ERM without the column scanner"]
 
 
 def test_columns_of_new_rows_are_matched_by_name(shifted_audit: Audit) -> None:
