@@ -1,19 +1,22 @@
-"""Fits the model of evidence, from statistics of candidates to P(helps), and evaluates it on families left out.
+"""How likely does a correction help, given the statistics of a candidate? Fits the model of evidence and evaluates it.
 
     python lab/scripts/evidence_model.py CASES    # writes signs.csv, rules.csv, verdicts.csv; prints the model
     python lab/scripts/evidence_model.py lab/results/evidence/signs.csv --fit "seed < 2" --judge "seed >= 2"   # prints
 
-The model has few numbers, and a statistic may push in one direction only. A logistic score of the statistics, each
-clipped between two values, is fitted so that a candidate counts by the points at stake. Images, texts and tables have
-weights of their own, drawn to common ones. P(helps) is a logistic function of the score. A case is corrected by the
-candidate of the greatest P(helps) above a threshold.
+CASES is a folder of cases that ``new_rows.py collect --drawn`` wrote. Each is evaluated by a model of the cases that
+share no sort of shortcut with it.
+
+The model is small. A score is the sum of the statistics, each clipped between two values and scaled to 0..1, times
+weights of 0 or more, so that a statistic can only speak for a shortcut. Images, texts and tables have weights of their
+own, which are shrunk towards common ones. P(helps), a logistic function of the score, is fitted by the log loss, in
+which a candidate has the weight of its gain or loss in points. A case is corrected by the candidate of the greatest
+P(helps) if that is above a threshold. Takes about half a minute with the table, a few minutes with the folder.
 """
 
 from __future__ import annotations
 
 import argparse
 import pickle
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -29,22 +32,22 @@ from logit_correction.shortcuts.evidence import MIN_FLAGGED_ROWS, EvidenceModel
 
 Array: TypeAlias = NDArray[np.float64]
 
-#: Points that LC by the true attribute wins where a shortcut is harmful.
+#: Least gain in points of LC by the true attribute over ERM with which a shortcut is harmful.
 HARMFUL = 3.0
 
-#: Points that a correction wins where it helps.
+#: A correction helps if it wins more points than this.
 HELPS = 0.5
 
 #: Kinds of data, which have weights of their own.
 KINDS = ("images", "texts", "tables")
 
-#: How strongly common weights are drawn to 0.
+#: Factor of the penalty of the squared common weights.
 SHRINKAGE = 0.04
 
-#: How strongly the weights of a kind are drawn to the common ones.
+#: Factor of the penalty of the squared differences between the weights of a kind and the common ones.
 TIE = 0.03
 
-#: Least and greatest weight of the points at stake.
+#: The gain or loss of a candidate in points, which is its weight, is clipped to this range.
 STAKE_RANGE = (0.5, 12.0)
 
 #: Cases in which a person would answer that the shortcut is an accident.
@@ -54,13 +57,14 @@ PLANTED = ("shortcut", "two", "faint")
 CASE = ["seed", "number"]
 
 
-# -- what new_rows.py kept of each case
+# -- the statistics of candidates
 
 
 def read_statistics(folder: Path) -> pd.DataFrame:
-    """Return a row for each drawn case in a folder and candidate that the search scored.
+    """Return a row for each candidate that the search scored in each drawn case of a folder.
 
-    ``gain`` is what LC by the candidate wins over ERM in the balanced test, in points, ``truth`` LC by the attribute.
+    ``gain`` is the gain of LC by the candidate over ERM on the balanced test in points, ``truth`` that of LC by the
+    true attribute.
     """
     rows = []
     for file in sorted(folder.glob("drawn *.pkl")):
@@ -89,31 +93,34 @@ def read_statistics(folder: Path) -> pd.DataFrame:
 # -- the model
 
 
-@dataclass(frozen=True)
-class FittedWeights:
-    """Weights (K, S + 1) of each kind: of each statistic, 0 or more, and at the end a constant."""
+def predict_probability(table: pd.DataFrame, weights: Array) -> Array:
+    """Return P(helps) of each candidate.
 
-    weights: Array
-
-    def predict_probability(self, table: pd.DataFrame) -> Array:
-        """Return P(helps) for each candidate."""
-        weights = self.weights[table["kind"].map(KINDS.index)]
-        return sigmoid((scale_statistics(table) * weights[:, :-1]).sum(axis=1) + weights[:, -1])
+    Args:
+        table: Candidates, as from ``read_statistics``.
+        weights: (3, S + 1) as from ``fit_weights``.
+    """
+    kind_weights = weights[table["kind"].map(KINDS.index)]
+    return sigmoid((scale_statistics(table) * kind_weights[:, :-1]).sum(axis=1) + kind_weights[:, -1])
 
 
 def sigmoid(value: Array) -> Array:
-    """Return 1 / (1 + exp(-value)); written out, since scipy's rounds otherwise, which moves the fitted weights."""
+    """Return 1 / (1 + exp(-value)); not by scipy, whose rounding differs, which moves the fitted weights."""
     return np.asarray(1 / (1 + np.exp(-value)))
 
 
 def scale_statistics(table: pd.DataFrame) -> Array:
-    """Return the statistics (n, S), each from 0 to 1; 1 is most evidence for a shortcut."""
+    """Return the statistics (N, S) of candidates, each from 0 to 1, the most evidence for a shortcut."""
     parts = [(table[name] - none) / (full - none) for name, (none, full) in EvidenceModel.ends.items()]
     return np.stack([part.clip(0, 1).to_numpy() for part in parts], axis=1)
 
 
-def fit(table: pd.DataFrame) -> FittedWeights:
-    """Fit a model; each case counts equally, each of its candidates by the points at stake."""
+def fit_weights(table: pd.DataFrame) -> Array:
+    """Fit the model to candidates.
+
+    Returns:
+        (3, S + 1): for each of ``KINDS`` the weights of the S statistics, 0 or more, and a constant.
+    """
     helps = (table["gain"] > HELPS).to_numpy()
     case_weight = 1 / table.groupby(CASE)["gain"].transform("size").to_numpy()
     stake = case_weight * table["gain"].abs().clip(*STAKE_RANGE).to_numpy()
@@ -148,11 +155,11 @@ def fit(table: pd.DataFrame) -> FittedWeights:
     def compute_calibration_loss(line: Array) -> float:
         return compute_log_loss(sigmoid(line[0] + line[1] * score).clip(1e-9, 1 - 1e-9), case_weight)
 
-    # So that P is right in the mean.
+    # A line through the score, fitted with equal weights of the candidates of a case, calibrates P.
     constant, slope = minimize(compute_calibration_loss, [0.0, 0.5], method="Nelder-Mead").x
     weights = slope * weights
     weights[:, -1] += constant
-    return FittedWeights(weights)
+    return weights
 
 
 def predict_left_out(table: pd.DataFrame, others: pd.DataFrame) -> Array:
@@ -160,26 +167,36 @@ def predict_left_out(table: pd.DataFrame, others: pd.DataFrame) -> Array:
 
     Args:
         table: Candidates, as from ``read_statistics``.
-        others: Candidates of the cases that models are fitted to.
+        others: Candidates to which models are fitted.
     """
     groups = list_sorts(table)
     other_groups = list_sorts(others)
     probability = np.zeros(len(table))
     for group in set(groups):
         is_group = (groups == group).to_numpy()
-        model = fit(others[[not (group & other) for other in other_groups]])
-        probability[is_group] = model.predict_probability(table[is_group])
+        weights = fit_weights(others[[not (group & other) for other in other_groups]])
+        probability[is_group] = predict_probability(table[is_group], weights)
     return probability
 
 
 def list_sorts(table: pd.DataFrame) -> pd.Series[Any]:
-    """Return the sets of what cases resemble: the sorts of their shortcuts, and why they are clean."""
+    """Return for each candidate the set of the sorts of its case: those of its shortcuts, and why it is clean."""
     is_clean = ~table["what"].isin(["shortcut", "two"])
     names = table["sorts"].where(~is_clean, table["sorts"] + "+" + table["what"])
     return names.map(lambda sorts: frozenset(sorts.split("+")))
 
 
-# -- the decision
+# -- rules of decision
+
+
+def align_with_cases(values: pd.Series[float], cases: pd.DataFrame) -> Array:
+    """Return a value for each case, 0 where it has none.
+
+    Args:
+        values: Values with an index of the columns ``CASE``.
+        cases: A row for each case.
+    """
+    return values.reindex(pd.MultiIndex.from_frame(cases[CASE]), fill_value=0.0).to_numpy()
 
 
 def compute_gains(cases: pd.DataFrame, table: pd.DataFrame, threshold: float) -> Array:
@@ -188,19 +205,19 @@ def compute_gains(cases: pd.DataFrame, table: pd.DataFrame, threshold: float) ->
     Args:
         cases: A row for each case.
         table: Candidates, with ``probability``.
-        threshold: Least P(helps).
+        threshold: P(helps) must be above it.
     """
     usable = table[(table["flagged"] >= MIN_FLAGGED_ROWS) & (table["probability"] > threshold)]
-    best = usable.sort_values("probability").drop_duplicates(CASE, keep="last").set_index(CASE)["gain"]
-    return best.reindex(pd.MultiIndex.from_frame(cases[CASE]), fill_value=0.0).to_numpy()
+    best = usable.sort_values("probability").drop_duplicates(CASE, keep="last")
+    return align_with_cases(best.set_index(CASE)["gain"], cases)
 
 
-def evaluate_rule(cases: pd.DataFrame, gain: Array) -> dict[str, Any]:
-    """Return how a rule does.
+def evaluate_rule(cases: pd.DataFrame, gain: Array) -> dict[str, float]:
+    """Return the gains of a rule in cases with a harmful shortcut and in the others.
 
     Args:
         cases: A row for each case, with ``truth``.
-        gain: What the rule won in each case, in points.
+        gain: Gain of the rule in each case, in points.
     """
     truth = cases["truth"].fillna(0).to_numpy()
     is_harmful = truth >= HARMFUL
@@ -216,23 +233,48 @@ def evaluate_rule(cases: pd.DataFrame, gain: Array) -> dict[str, Any]:
     }
 
 
-def count_verdicts(cases: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
-    """Return how many cases get each verdict, and in how many of them there is a harmful shortcut.
+def evaluate_rules(cases: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """Return a row for each rule, with the columns of ``evaluate_rule``.
 
     Args:
         cases: A row for each case, with ``truth``.
         table: Candidates, with ``probability``.
     """
-    usable = table[table["flagged"] >= MIN_FLAGGED_ROWS]
-    greatest = usable.groupby(CASE)["probability"].max().reindex(pd.MultiIndex.from_frame(cases[CASE]), fill_value=0.0)
-    verdict = [EvidenceModel.classify(probability) for probability in greatest]
+    threshold = EvidenceModel.verdicts["shortcut"]
+    ask_threshold = EvidenceModel.verdicts["cannot tell"]
+    best = table.groupby(CASE)["gain"].max().clip(lower=0)
+    gains = {"best candidate, by the hidden test": align_with_cases(best, cases)}
+    for value in (threshold, threshold - 0.1, threshold + 0.1):
+        gains[f"the model, P above {value:.1f}"] = compute_gains(cases, table, value)
+    often_flagged = table[table["flagged"] >= MIN_CONFLICTS_TO_CHECK]
+    gains[f"the model, and {MIN_CONFLICTS_TO_CHECK} flagged rows or more"] = compute_gains(
+        cases, often_flagged, threshold
+    )
+    gain = compute_gains(cases, table, ask_threshold) * cases["what"].isin(PLANTED).to_numpy()
+    gains[f"P above {ask_threshold}, and a person answers"] = gain
+    results = {rule: evaluate_rule(cases, gain) for rule, gain in gains.items()}
+    for kind in KINDS:
+        part = cases[cases["kind"] == kind]
+        results[f"{kind}, the model ({len(part)} cases)"] = evaluate_rule(part, compute_gains(part, table, threshold))
+    return pd.DataFrame(results).T.rename_axis("rule").reset_index()
+
+
+def count_verdicts(cases: pd.DataFrame, table: pd.DataFrame) -> pd.DataFrame:
+    """Return how many cases get each verdict, and how many of these have a harmful shortcut.
+
+    Args:
+        cases: A row for each case, with ``truth``.
+        table: Candidates, with ``probability``.
+    """
+    probability = table[table["flagged"] >= MIN_FLAGGED_ROWS].groupby(CASE)["probability"].max()
+    verdict = [EvidenceModel.classify(value) for value in align_with_cases(probability, cases)]
     is_harmful = (cases["truth"] >= HARMFUL).to_numpy()
     counts = pd.DataFrame({"verdict": verdict, "harmful": is_harmful}).groupby("verdict")["harmful"]
     return counts.agg(cases="size", harmful="sum").reset_index()
 
 
-def main() -> None:
-    """Fit, evaluate and write."""
+def evaluate_model() -> None:
+    """Fit, evaluate and write what the command line asks for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", type=Path, help="folder of the cases, or a table of signs")
     parser.add_argument("--out", type=Path, default=Path("lab/results/evidence"))
@@ -241,39 +283,24 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     if options.cases.is_file():
-        table = pd.read_csv(options.cases)
+        candidates = pd.read_csv(options.cases)
     else:
-        table = read_statistics(options.cases)
-        table.to_csv(options.out / "signs.csv", index=False)
-    fitted = table.query(options.fit) if options.fit else None
-    table = table.query(options.judge) if options.judge else table
-    fitted = table if fitted is None else fitted
+        candidates = read_statistics(options.cases)
+        candidates.to_csv(options.out / "signs.csv", index=False)
+    table = candidates.query(options.judge) if options.judge else candidates
+    others = candidates.query(options.fit) if options.fit else table
     cases = table.drop_duplicates(CASE)
-    table = table.assign(probability=predict_left_out(table, fitted))
-    best = table.groupby(CASE)["gain"].max().clip(lower=0).reindex(pd.MultiIndex.from_frame(cases[CASE])).to_numpy()
-    results = {"best candidate, by the hidden test": evaluate_rule(cases, best)}
-    threshold = EvidenceModel.verdicts["shortcut"]
-    for value in (threshold, threshold - 0.1, threshold + 0.1):
-        results[f"the model, P above {value:.1f}"] = evaluate_rule(cases, compute_gains(cases, table, value))
-    gain = compute_gains(cases, table[table["flagged"] >= MIN_CONFLICTS_TO_CHECK], threshold)
-    results[f"the model, and {MIN_CONFLICTS_TO_CHECK} flagged rows or more"] = evaluate_rule(cases, gain)
-    asked_above = EvidenceModel.verdicts["cannot tell"]
-    gain = compute_gains(cases, table, asked_above) * cases["what"].isin(PLANTED).to_numpy()
-    results[f"P above {asked_above}, and a person answers"] = evaluate_rule(cases, gain)
-    for kind in KINDS:
-        part = cases[cases["kind"] == kind]
-        gain = compute_gains(part, table, threshold)
-        results[f"{kind}, the model ({len(part)} cases)"] = evaluate_rule(part, gain)
-    num_harmful = (cases["truth"] >= HARMFUL).sum()
-    rules = pd.DataFrame(results).T.rename_axis("rule").reset_index()
+    table = table.assign(probability=predict_left_out(table, others))
+    rules = evaluate_rules(cases, table)
     verdicts = count_verdicts(cases, table)
+    num_harmful = (cases["truth"] >= HARMFUL).sum()
     print(f"{len(cases)} cases, {num_harmful} of them harmful.", rules.to_string(), verdicts.to_string(), sep="\n\n")
     if not options.fit:
         rules.to_csv(options.out / "rules.csv", index=False)
         verdicts.to_csv(options.out / "verdicts.csv", index=False)
-    for kind, weights in zip(KINDS, fit(fitted).weights, strict=True):
+    for kind, weights in zip(KINDS, fit_weights(others), strict=True):
         print(f"{kind}: {dict(zip([*EvidenceModel.ends, 'constant'], weights.round(2).tolist(), strict=True))}")
 
 
 if __name__ == "__main__":
-    main()
+    evaluate_model()

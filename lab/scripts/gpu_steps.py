@@ -1,4 +1,4 @@
-"""The program's own loop, watched: where a training step waits for the device, and what it takes. See ``gpu.py``."""
+"""At which lines does a training step wait for the device, and how long does it take? ``gpu.py`` runs this."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -26,124 +27,157 @@ from logit_correction.types import Batch
 
 
 class Clock:
-    """A logger that notes when rows of figures came; each has been read from the device, so that nothing runs on."""
+    """A logger that notes when metrics arrive. They were read from the device, so it has finished all steps before."""
 
     def __init__(self) -> None:
-        self.flushed: list[tuple[int, int, float]] = []
-        self.epochs: list[float] = []
+        self.step_times: list[tuple[int, int, float]] = []  # epoch, step, seconds
+        self.epoch_times: list[float] = []
         self.loss = math.nan
 
-    def log_metrics(self, figures: dict[str, float], step: int) -> None:
-        """Note a row; one without a learning rate is that of the validation at an epoch's end."""
-        if "learning_rate" in figures:
-            self.flushed.append((int(figures["epoch"]), step, time.perf_counter()))
-            self.loss = figures["loss"]
+    def log_metrics(self, metrics: dict[str, float], step: int) -> None:
+        """Note the time of metrics of training, which have a learning rate, or of the validation after an epoch.
+
+        Args:
+            metrics: Name -> value.
+            step: Steps so far.
+        """
+        if "learning_rate" in metrics:
+            self.step_times.append((int(metrics["epoch"]), step, time.perf_counter()))
+            self.loss = metrics["loss"]
         else:
-            self.epochs.append(time.perf_counter())
+            self.epoch_times.append(time.perf_counter())
 
-    def step_seconds(self) -> list[float]:
-        """Seconds of a step in each window between two rows of an epoch, the first epoch left out."""
-        pairs = zip(self.flushed, self.flushed[1:], strict=False)
-        return [(t - before) / (n - m) for (e, m, before), (f, n, t) in pairs if 0 < e == f and n > m]
+    def compute_step_seconds(self) -> list[float]:
+        """Return seconds per step between two rows of metrics of one epoch, without the first epoch."""
+        return [
+            (end - start) / (last - first)
+            for (epoch, first, start), (next_epoch, last, end) in pairwise(self.step_times)
+            if 0 < epoch == next_epoch and last > first
+        ]
 
-    def epoch_seconds(self) -> list[float]:
-        """Seconds of each epoch but the first, validation included."""
-        return [after - before for before, after in zip(self.epochs, self.epochs[1:], strict=False)]
+    def compute_epoch_seconds(self) -> list[float]:
+        """Return seconds of each epoch with its validation, without the first epoch."""
+        return [end - start for start, end in pairwise(self.epoch_times)]
 
 
-def make_fit(table: DataTable, flat: dict[str, Any], clock: Clock) -> Trainer:
-    """A training as the program makes it, without a checkpoint."""
+def make_trainer(table: DataTable, options: dict[str, Any], clock: Clock) -> Trainer:
+    """Return a training as the program makes it, without a checkpoint.
+
+    Args:
+        table: The data.
+        options: Options of a run.
+        clock: Gets the metrics.
+    """
     torch.use_deterministic_algorithms(False)  # a training before may have asked for them
-    config = complete_config({**flat, "selection": "last"})
+    config = complete_config({**options, "selection": "last"})
     algorithm = build_algorithm(config, table.info)
-    algorithm.setup(build_training_rows(table, algorithm, config.training.epochs or 0, None))
-    return Trainer(
-        algorithm, table, config.training, launch_processes(config.training), None, Display(), loggers=(clock,)
-    )
+    algorithm.setup(build_training_rows(table, algorithm, config.training.epochs or 0))
+    device = launch_processes(config.training)
+    return Trainer(algorithm, table, config.training, device, None, Display(), loggers=(clock,))
 
 
 @contextmanager
-def inside_steps(switch: Callable[[bool], None]) -> Iterator[None]:
+def watch_steps(switch: Callable[[bool], None]) -> Iterator[None]:
     """Call ``switch(True)`` from the second step of every epoch of training on, and ``switch(False)`` at its last.
 
-    What lies between is all that the loop does, batches and augmentation included; an epoch begins and ends with a wait
-    for the device that is meant, for its order and its figures.
+    All that the loop does lies between, batches and augmentation included. At its start and end an epoch waits for the
+    device on purpose, for its order and its metrics.
     """
-    own = BatchLoader.epoch
+    original = BatchLoader.epoch
 
-    def epoch(self: BatchLoader, epoch: int = 0, first_step: int = 0) -> Iterator[Batch]:
+    def yield_batches(loader: BatchLoader, epoch: int = 0, first_step: int = 0) -> Iterator[Batch]:
         try:
-            for number, batch in enumerate(own(self, epoch, first_step)):
-                switch(self.shuffle and 0 < number < len(self) - 1)
+            for number, batch in enumerate(original(loader, epoch, first_step)):
+                switch(loader.shuffle and 0 < number < len(loader) - 1)
                 yield batch
         finally:
             switch(False)
 
-    BatchLoader.epoch = epoch  # type: ignore[method-assign]
+    BatchLoader.epoch = yield_batches  # type: ignore[method-assign]
     try:
         yield
     finally:
-        BatchLoader.epoch = own  # type: ignore[method-assign]
+        BatchLoader.epoch = original  # type: ignore[method-assign]
 
 
 @contextmanager
-def waits(switch: Callable[[bool], None]) -> Iterator[Counter[str]]:
-    """Count the lines of ours at which PyTorch warns of waiting for the device while ``switch`` is on."""
-    found: Counter[str] = Counter()
+def count_waits(switch: Callable[[bool], None]) -> Iterator[Counter[str]]:
+    """Count the lines of this project at which PyTorch warns that it waits for the device while ``switch`` is on."""
+    counts: Counter[str] = Counter()
 
-    def show(message: Warning | str, *_: Any) -> None:
+    def count_warning(message: Warning | str, *_: Any) -> None:
         if "synchronizing" in str(message):
-            frames = [f for f in traceback.extract_stack()[:-1] if "logit_correction" in f.filename] or [
-                traceback.extract_stack()[-2]
-            ]
-            found[f"{Path(frames[-1].filename).name}:{frames[-1].lineno} {frames[-1].line}"] += 1
+            frames = traceback.extract_stack()[:-1]
+            frame = ([frame for frame in frames if "logit_correction" in frame.filename] or frames)[-1]
+            counts[f"{Path(frame.filename).name}:{frame.lineno} {frame.line}"] += 1
 
-    with warnings.catch_warnings(), inside_steps(switch):
+    with warnings.catch_warnings(), watch_steps(switch):
         warnings.simplefilter("always")
-        warnings.showwarning = show
+        warnings.showwarning = count_warning
         try:
-            yield found
+            yield counts
         finally:
             switch(False)
 
 
 def warn_of_waits(on: bool) -> None:
-    """Let PyTorch warn wherever it waits for the device."""
+    """Let PyTorch warn where it waits for the device."""
     torch.cuda.set_sync_debug_mode("warn" if on else "default")
 
 
-def check_syncs(table: DataTable, flat: dict[str, Any], device: str) -> dict[str, Any]:
-    """Train and return where a step waited; on a processor only that it trained."""
-    fit = make_fit(table, flat, Clock())
-    if device == "cpu":
-        with inside_steps(lambda on: None):
-            fit.run()
-        return {"steps": fit.progress.total_steps, "skipped": "only a CUDA device can be waited for"}
-    with waits(warn_of_waits) as found:
-        fit.run()
-    with waits(lambda on: None) as control:
+def check_waits(table: DataTable, options: dict[str, Any]) -> dict[str, Any]:
+    """Train and return the lines at which a step waited for the device; on a processor only that it trained.
+
+    Args:
+        table: The data.
+        options: Options of a run, with ``device``.
+    """
+    trainer = make_trainer(table, options, Clock())
+    if options["device"] == "cpu":
+        with watch_steps(lambda on: None):
+            trainer.run()
+        return {"steps": trainer.progress.total_steps, "skipped": "only a CUDA device can be waited for"}
+    with count_waits(warn_of_waits) as waits:
+        trainer.run()
+    with count_waits(lambda on: None) as control:
         warn_of_waits(True)
-        torch.ones(1, device=device).item()
+        torch.ones(1, device=options["device"]).item()
         warn_of_waits(False)
-    return {"steps": fit.progress.total_steps, "waits": dict(found), "the check sees item()": bool(control)}
+    return {"steps": trainer.progress.total_steps, "waits": dict(waits), "the check sees item()": bool(control)}
 
 
-def time_steps(table: DataTable, flat: dict[str, Any], epochs: int, device: str) -> dict[str, Any]:
-    """Train some epochs and return what a step and an epoch take."""
-    steps = math.ceil(len(table.split["train"]) / flat["batch_size"])
-    if flat.get("compile"):  # importing the compiler takes a while
+def time_steps(table: DataTable, options: dict[str, Any]) -> dict[str, Any]:
+    """Train and return what a step and an epoch take.
+
+    Args:
+        table: The data.
+        options: Options of a run, with ``device``, ``batch_size`` and ``epochs``; the first epoch is not timed.
+
+    Returns:
+        Milliseconds of a step (median, least and most), seconds of an epoch, images per second, and on a GPU MiB.
+    """
+    num_steps = math.ceil(len(table.split["train"]) / options["batch_size"])
+    if options.get("compile"):  # importing the compiler takes a while
         torch._dynamo.reset()
         torch._dynamo.utils.counters.clear()
-    if device != "cpu":
+    if options["device"] != "cpu":
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
     clock = Clock()
-    make_fit(table, flat | {"epochs": epochs, "log_every": max(1, steps // 5)}, clock).run()
-    windows, whole = clock.step_seconds(), clock.epoch_seconds()
-    step = statistics.median(windows)
-    found = {"ms": 1e3 * step, "least": 1e3 * min(windows), "most": 1e3 * max(windows), "windows": len(windows)}
-    found |= {"images_per_second": flat["batch_size"] / step, "epoch_seconds": statistics.median(whole)}
-    found |= {"last_loss": clock.loss}
-    if flat.get("compile"):
-        found |= {"graphs_skipped": torch._dynamo.utils.counters["inductor"]["cudagraph_skips"]}
-    return found | ({} if device == "cpu" else {"peak_mib": torch.cuda.max_memory_allocated() / 2**20})
+    make_trainer(table, {**options, "log_every": max(1, num_steps // 5)}, clock).run()
+    seconds = clock.compute_step_seconds()
+    step_seconds = statistics.median(seconds)
+    result = {
+        "ms": 1e3 * step_seconds,
+        "least": 1e3 * min(seconds),
+        "most": 1e3 * max(seconds),
+        "windows": len(seconds),
+        "images_per_second": options["batch_size"] / step_seconds,
+        "epoch_seconds": statistics.median(clock.compute_epoch_seconds()),
+        "last_loss": clock.loss,
+    }
+    if options.get("compile"):
+        result["graphs_skipped"] = torch._dynamo.utils.counters["inductor"]["cudagraph_skips"]
+    if options["device"] != "cpu":
+        result["peak_mib"] = torch.cuda.max_memory_allocated() / 2**20
+    return result

@@ -1,10 +1,14 @@
-"""What LC costs beside its floor, the training of two ordinary networks.
+"""What does LC cost, compared with its floor, the training of two ordinary networks?
 
-Everything runs in one process on the Colored MNIST setting (MLP 2352-100-100-100-10, batch 256). The competitors take
-turns in short blocks, so that whatever else the machine does meets all of them; a ratio is the median over the rounds
-of (competitor / floor) within a round. With one thread, times are processor seconds, which other jobs stretch least.
-Whole trainings follow, with all that LC does before its own steps. Takes about five minutes; ``--check`` exits with 1
-where a goal is missed.
+    LOGIT_CORRECTION_DATA=... python lab/scripts/step_speed.py    # about six minutes on a free machine
+    python lab/scripts/step_speed.py --check                      # exit status 1 where a goal is missed
+
+Everything runs in one process and one thread, on Colored MNIST (MLP 2352-100-100-100-10, batch 256). Times are
+processor seconds, which other jobs hardly change. The competitors run in turn in short blocks, so that a slow minute of
+the machine slows all of them alike; a ratio is the median over the rounds of (competitor / floor) within a round.
+
+Prints tables for a step, an epoch, a step of a tiny network, the loading of a batch, and whole trainings, with all that
+LC does before its own steps; then the ratios that have a goal.
 """
 
 from __future__ import annotations
@@ -12,15 +16,14 @@ from __future__ import annotations
 import argparse
 import itertools
 import math
-import os
 import platform
 import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
+from time import process_time
+from typing import Any, NamedTuple, TypeAlias
 
 import pandas as pd
 import torch
@@ -29,7 +32,6 @@ from torch.utils.data import DataLoader
 
 from logit_correction.attributes.given import TrueAttributes
 from logit_correction.attributes.online import Online
-from logit_correction.data.digits import COLORS, ColoredStore
 from logit_correction.data.loading import BatchLoader
 from logit_correction.data.stores import ArrayStore
 from logit_correction.data.table import DataTable
@@ -44,16 +46,37 @@ from logit_correction.training.fit import Trainer
 from logit_correction.types import Batch
 from logit_correction_lab.sources.colored_mnist import NUM_TRAIN, ColoredMNIST
 
-SETTLED_GOAL, BOTH_GOAL, LOOP_GOAL, AUTO_GOAL, GIVEN_GOAL = 0.55, 1.05, 50 / 34, 2.0, 1.2
-BATCH, HIDDEN, UNITS = 256, (100, 100, 100), {"s": 1.0, "ms": 1e3, "us": 1e6}
-Function: TypeAlias = Callable[[], Any]
-Found: TypeAlias = dict[str, tuple[float, float]]
+#: Rows of a batch.
+BATCH = 256
 
-#: Where the estimates are settled, as by default, LC trains one network and looks each row's attribute up. In the
-#: paper both networks train in every step, as in the floor.
-SETTLED, BOTH = "LC, settled estimates", "LC, the paper's: both networks train"
-AUTO, GIVEN = "LC by default (Auto)", "LC, given attributes"
-STEPS: dict[str, Callable[[], dict[str, Any]]] = {
+#: Widths of the hidden layers.
+HIDDEN = (100, 100, 100)
+
+#: Widths in the tiny network, whose steps are short, so that what the loop adds to a step shows.
+TINY_HIDDEN = (16,)
+
+#: Units of a second.
+UNITS = {"s": 1.0, "ms": 1e3, "us": 1e6}
+
+#: Ratio -> the greatest value that meets the goal.
+GOALS = {
+    "LC step / F, settled estimates": 0.55,
+    "LC step / F, both networks": 1.05,
+    "whole LC training / ERM": 2.0,
+    "the same, given attributes": 1.2,
+    "overhead of Fit / DataLoader's": 50 / 34,
+}
+
+# Where the estimates do not change any more, as by default, LC trains one network and looks each row's attribute up.
+# In the paper both networks train in every step, as in the floor.
+SETTLED = "LC, settled estimates"
+BOTH = "LC, the paper's: both networks train"
+
+Function: TypeAlias = Callable[[], Any]
+Options: TypeAlias = dict[str, Any]
+
+#: Name of a step of LC -> makes the options of LC.
+LC_OPTIONS: dict[str, Callable[[], Options]] = {
     SETTLED: lambda: {"attributes": TrueAttributes()},
     "  the same without mixing": lambda: {"attributes": TrueAttributes(), "mixing": NoMixing()},
     BOTH: lambda: {"attributes": Online(), "prior": Moving(estimator="cell"), "mixing": GroupMixUp()},
@@ -62,31 +85,25 @@ STEPS: dict[str, Callable[[], dict[str, Any]]] = {
 }
 
 
-def load_table(root: str | None) -> tuple[DataTable, str]:
-    """Colored MNIST, or random images of its shape where there is no MNIST; and which of the two."""
-    folder = root or os.environ.get("LOGIT_CORRECTION_DATA", "")
-    if folder and (Path(folder) / "MNIST" / "raw").is_dir():
-        return ColoredMNIST(root=folder, download=False).build(), f"MNIST from {folder}"
-    generator = torch.Generator().manual_seed(0)
-    glyphs = torch.randint(0, 256, (70_000, 28, 28), generator=generator, dtype=torch.uint8)
-    label = torch.randint(0, 10, (70_000,), generator=generator)
-    store = ColoredStore(glyphs, torch.arange(70_000), torch.rand(10, 3, generator=generator)[label])
-    return make_table(store, label, NUM_TRAIN, 5_000), "no MNIST found: random images of the same shape"
+class Timing(NamedTuple):
+    """Times of a competitor: the median ratio to the floor, and the median time in the unit of the comparison."""
+
+    ratio: float
+    time: float
 
 
-def make_table(store: ArrayStore | ColoredStore, label: torch.Tensor, train: int, valid: int) -> DataTable:
-    rows = torch.arange(len(label))
-    split = {"train": rows[:train], "valid": rows[train : train + valid], "test": rows[train + valid :]}
-    return DataTable(store, label, label, split, [str(i) for i in range(10)], [*COLORS][:10])
+def make_step(parameters: Any, compute_loss: Callable[[Batch], torch.Tensor], batches: Iterator[Batch]) -> Function:
+    """Return a training step of a loop as short as it can be written.
 
-
-def plain_step(groups: Any, loss_of: Callable[[Batch], torch.Tensor], batches: Iterable[Batch]) -> Function:
-    """One step of a plain loop; ``groups`` are the optimizer's."""
-    supply = itertools.cycle(batches) if isinstance(batches, list) else iter(batches)
-    optimizer = torch.optim.Adam(groups, lr=1e-3, fused=True)
+    Args:
+        parameters: Parameters, or groups of them, as an optimizer takes them.
+        compute_loss: Loss of a batch.
+        batches: A batch for each step, without end.
+    """
+    optimizer = torch.optim.Adam(parameters, lr=1e-3, fused=True)
 
     def step() -> None:
-        loss = loss_of(next(supply))
+        loss = compute_loss(next(batches))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -94,172 +111,200 @@ def plain_step(groups: Any, loss_of: Callable[[Batch], torch.Tensor], batches: I
     return step
 
 
-def raw_step(table: DataTable, batches: Iterable[Batch], hidden: tuple[int, ...] = HIDDEN) -> Function:
-    """A step of ERM as short as it can be written."""
+def make_erm_step(table: DataTable, batches: Iterator[Batch], hidden: tuple[int, ...] = HIDDEN) -> Function:
+    """Return a step of ERM outside the library; the parameters are those of ``make_step`` and of the network."""
     network = MLP(table.info, hidden)
-    return plain_step(network.parameters(), lambda b: cross_entropy(network(b.inputs), b.label), batches)
+    return make_step(network.parameters(), lambda batch: cross_entropy(network(batch.inputs), batch.label), batches)
 
 
-def lc_step(table: DataTable, batches: list[Batch], choice: dict[str, Any]) -> Function:
-    """A step of LC's own stage, long after every ramp-up."""
-    algorithm = LC(lambda: MLP(table.info, HIDDEN), table.info, **choice)
-    algorithm.setup(build_training_rows(table, algorithm, 1, None))
+def make_lc_step(table: DataTable, batches: Iterator[Batch], options: Options) -> Function:
+    """Return a step of the last stage of LC, long after every ramp-up, in the same loop as ``make_erm_step``."""
+    algorithm = LC(lambda: MLP(table.info, HIDDEN), table.info, **options)
+    algorithm.setup(build_training_rows(table, algorithm, 1))
     algorithm.begin_stage(algorithm.num_stages - 1, None)
-    return plain_step(algorithm.parameter_groups(), lambda b: algorithm(b, 100.0).loss, batches)
+    return make_step(algorithm.parameter_groups(), lambda batch: algorithm(batch, 100.0).loss, batches)
 
 
-def fit(
-    method: type[ERM | LC],
+def make_training(
     table: DataTable,
-    choose: Callable[[], dict[str, Any]] = dict,
+    method: type[ERM | LC],
+    make_options: Callable[[], Options] = dict,
     hidden: tuple[int, ...] = HIDDEN,
     epochs: int = 1,
 ) -> Function:
-    """A training by the library's own loop, with validation, checkpoints and metrics.csv."""
+    """Return a training by the library's own loop, with validation, checkpoints and ``metrics.csv``.
+
+    Args:
+        table: The data.
+        method: What is trained.
+        make_options: Makes options of the method, anew for each training.
+        hidden: Widths of the network.
+        epochs: Number of epochs.
+    """
     config = TrainingConfig(epochs=epochs, batch_size=BATCH, device="cpu", learning_rate=2e-3)
     device = launch_processes(config)
 
-    def run() -> None:
-        algorithm = method(lambda: MLP(table.info, hidden), table.info, **choose())
-        algorithm.setup(build_training_rows(table, algorithm, epochs, None))
+    def train() -> None:
+        algorithm = method(lambda: MLP(table.info, hidden), table.info, **make_options())
+        algorithm.setup(build_training_rows(table, algorithm, epochs))
         with tempfile.TemporaryDirectory() as folder:
-            loop = Trainer(algorithm, table, config, device, Path(folder) / "resume.pt", Display())
-            loop.run()
-            loop.record.write(Path(folder) / "metrics.csv")
+            trainer = Trainer(algorithm, table, config, device, Path(folder) / "resume.pt", Display())
+            trainer.run()
+            trainer.record.write(Path(folder) / "metrics.csv")
 
-    return run
-
-
-def now() -> float:
-    """Seconds of this process's processor time, or of the clock where several threads share the work."""
-    return time.process_time() if torch.get_num_threads() == 1 else time.perf_counter()
+    return train
 
 
-def compare(title: str, competitors: dict[str, list[Function]], rounds: int, unit: str, count: int) -> Found:
-    """Let the competitors, each a list of calls, take turns; return the ratio to the first one and the median time."""
+def compare_times(
+    title: str, competitors: dict[str, list[Function]], num_rounds: int, unit: str, count: int = 1
+) -> dict[str, Timing]:
+    """Run competitors in turn, print their times and return them.
+
+    Args:
+        title: Head of the printed table.
+        competitors: Name -> calls that make up a block; the first is the floor.
+        num_rounds: Rounds, each with a block of every competitor; one more goes first, to warm up.
+        unit: One of ``UNITS``.
+        count: What the time of a block is divided by, such as its number of steps.
+    """
     names = list(competitors)
     times: dict[str, list[float]] = {name: [] for name in names}
-    for turn in range(rounds + 1):
-        for name in names[turn % len(names) :] + names[: turn % len(names)]:
-            started = now()
+    for turn in range(num_rounds + 1):
+        first = turn % len(names)
+        for name in names[first:] + names[:first]:
+            start = process_time()
             for call in competitors[name]:
                 call()
-            if turn:  # the first round warms up
-                times[name].append((now() - started) / count * UNITS[unit])
+            if turn:
+                times[name].append((process_time() - start) / count * UNITS[unit])
     print(f"\n{title}\n{'':36}{'/ floor':>10}{'median':>10}{'least':>10}")
-    found: Found = {}
-    for name, own in times.items():
-        ratio = statistics.median(a / b for a, b in zip(own, times[names[0]], strict=True))
-        found[name] = ratio, statistics.median(own)
-        print(f"{name:36}{ratio:10.3f}{found[name][1]:10.2f}{min(own):10.2f} {unit}", flush=True)
-    return found
+    timings = {}
+    for name in names:
+        ratio = statistics.median(time / floor for time, floor in zip(times[name], times[names[0]], strict=True))
+        timings[name] = Timing(ratio, statistics.median(times[name]))
+        print(f"{name:36}{ratio:10.3f}{timings[name].time:10.2f}{min(times[name]):10.2f} {unit}", flush=True)
+    return timings
 
 
-def compare_steps(table: DataTable, batches: list[Batch], rounds: int, block: int = 5) -> Found:
-    first, second, alone = (raw_step(table, batches) for _ in range(3))
-    steps = {"floor F: two raw ERM steps": [first, second] * block, "one": [alone] * block}
-    steps |= {name: [lc_step(table, batches, choose())] * block for name, choose in STEPS.items()}
-    return compare("A step, same batches, fused Adam", steps, rounds, "ms", block)
+def compare_steps(table: DataTable, batches: list[Batch], num_rounds: int, block: int = 5) -> dict[str, Timing]:
+    """Compare steps of LC with two steps of ERM, the floor F, in blocks of ``block`` steps."""
+    first, second, single = (make_erm_step(table, itertools.cycle(batches)) for _ in range(3))
+    steps = {"floor F: two raw ERM steps": [first, second] * block, "one": [single] * block}
+    for name, make_options in LC_OPTIONS.items():
+        steps[name] = [make_lc_step(table, itertools.cycle(batches), make_options())] * block
+    return compare_times("A step, same batches, fused Adam", steps, num_rounds, "ms", block)
 
 
-def compare_epochs(table: DataTable, batches: list[Batch], rounds: int) -> Found:
-    raw = [raw_step(table, batches) for _ in range(2)]
-    epochs = {"floor: two raw epochs, data ready": raw * math.ceil(NUM_TRAIN / BATCH)}
-    epochs |= {name: [fit(LC, table, STEPS[name])] for name in (SETTLED, BOTH)}
-    epochs["ERM"] = [fit(ERM, table)]
-    title = "An epoch of 55,000 rows by Fit, with data, validation, checkpoint and metrics.csv"
-    return compare(title, epochs, rounds, "s", 1)
+def compare_epochs(table: DataTable, batches: list[Batch], num_rounds: int) -> dict[str, Timing]:
+    """Compare epochs by the library's loop with raw steps of two networks on batches in memory."""
+    raw_steps = [make_erm_step(table, itertools.cycle(batches)) for _ in range(2)]
+    epochs = {"floor: two raw epochs, data ready": raw_steps * math.ceil(NUM_TRAIN / BATCH)}
+    for name in (SETTLED, BOTH):
+        epochs[name] = [make_training(table, LC, LC_OPTIONS[name])]
+    epochs["ERM"] = [make_training(table, ERM)]
+    title = "An epoch of 55,000 rows by Trainer, with data, validation, checkpoint and metrics.csv"
+    return compare_times(title, epochs, num_rounds, "s")
 
 
-def compare_trainings(table: DataTable, rounds: int, epochs: int) -> Found:
-    """Whole trainings: what LC does before its own steps is in them."""
-    trainings = {"floor: ERM": [fit(ERM, table, epochs=epochs)]}
-    trainings[AUTO] = [fit(LC, table, epochs=epochs)]
-    trainings[GIVEN] = [fit(LC, table, STEPS[SETTLED], epochs=epochs)]
-    return compare(f"A training of {epochs} epochs", trainings, rounds, "s", 1)
+def compare_trainings(table: DataTable, num_rounds: int, epochs: int) -> list[Timing]:
+    """Compare whole trainings: those of ERM, LC by default (``Auto``) and LC with given attributes, in this order."""
+    trainings = {
+        "floor: ERM": [make_training(table, ERM, epochs=epochs)],
+        "LC by default (Auto)": [make_training(table, LC, epochs=epochs)],
+        "LC, given attributes": [make_training(table, LC, LC_OPTIONS[SETTLED], epochs=epochs)],
+    }
+    return list(compare_times(f"A training of {epochs} epochs", trainings, num_rounds, "s").values())
 
 
-class TakingTurns(ArrayStore):
-    """Inputs that let plain steps run before each fetch, so that a step of ``Trainer`` is timed among theirs."""
+class InterleavingStore(ArrayStore):
+    """Inputs that run raw steps before each fetch of a batch, so that a step of ``Trainer`` is timed between them."""
 
     def __init__(self, values: torch.Tensor) -> None:
         super().__init__(values)
-        self.plain: list[Function] = []
+        self.raw_steps: list[Function] = []
         self.times: list[list[float]] = []
 
     def fetch(self, rows: torch.Tensor) -> torch.Tensor:
-        """Time a plain step of each kind, and fetch."""
-        if self.plain and len(rows) == BATCH:
-            self.times.append([now()])  # where the step of Fit before ends
-            for step in self.plain:
+        """Note the time, at which a step of ``Trainer`` ends, and that after each raw step; then fetch."""
+        if self.raw_steps and len(rows) == BATCH:
+            times = [process_time()]
+            for step in self.raw_steps:
                 step()
-                self.times[-1].append(now())
+                times.append(process_time())
+            self.times.append(times)
         return super().fetch(rows)
 
 
-def compare_loops(rounds: int, steps: int = 1500, window: int = 50) -> tuple[float, float, float]:
-    """Microseconds that a step of a tiny network (8-16-10) takes longer in Fit, data and all, than in a raw loop.
+def measure_loop_overhead(num_rounds: int, num_steps: int = 1500, window: int = 50) -> float:
+    """Return how much ``Trainer`` with its data adds to a raw step, divided by what ``DataLoader`` adds to it.
 
-    Medians over windows of 50 steps, each with its row of figures; beside Fit what a raw loop takes longer whose ready
-    batches come from DataLoader(batch_size=None), and the raw step itself.
+    The network is tiny (8-16-10). Prints medians, over windows of 50 steps, of the raw step on a batch in memory, and
+    of what ``DataLoader(batch_size=None)`` on ready batches and ``Trainer`` add to it, in microseconds.
+
+    Args:
+        num_rounds: Epochs.
+        num_steps: Steps of an epoch.
+        window: Steps of a window; ``Trainer`` writes a row of metrics in each.
     """
     generator = torch.Generator().manual_seed(0)
-    label = torch.randint(0, 10, (steps * BATCH + 2,), generator=generator)
-    store = TakingTurns(torch.randn(len(label), 8, generator=generator))
-    table = make_table(store, label, len(label) - 2, 1)
+    label = torch.randint(0, 10, (num_steps * BATCH + 2,), generator=generator)
+    store = InterleavingStore(torch.randn(len(label), 8, generator=generator))
+    rows = torch.arange(len(label))
+    names = [str(value) for value in range(10)]
+    table = DataTable(store, label, label, {"train": rows[:-2], "valid": rows[-2:-1], "test": rows[-1:]}, names, names)
     batches = list(BatchLoader(table, "train", batch_size=BATCH, shuffle=True).epoch())
-    forever = itertools.chain.from_iterable(itertools.repeat(DataLoader(batches, batch_size=None)))  # type: ignore[arg-type]
-    store.plain = [raw_step(table, batches, (16,)), raw_step(table, forever, (16,))]
-    spent: list[tuple[float, ...]] = []
-    for _ in range(rounds):
+    epochs = itertools.repeat(DataLoader(batches, batch_size=None))  # type: ignore[arg-type]
+    store.raw_steps = [
+        make_erm_step(table, itertools.cycle(batches), TINY_HIDDEN),
+        make_erm_step(table, itertools.chain.from_iterable(epochs), TINY_HIDDEN),
+    ]
+    windows = []
+    for _ in range(num_rounds):
         store.times.clear()
-        fit(ERM, table, hidden=(16,))()
-        found = torch.tensor(store.times, dtype=torch.float64)
-        raw, loaded = (found[:-1, 1:] - found[:-1, :-1]).unbind(1)
-        parts = torch.stack([found[1:, 0] - found[:-1, 2] - raw, loaded - raw, raw], 1).split(window)[:-1]
-        spent += [tuple((1e6 * part.mean(0)).tolist()) for part in parts]
-    fitted, loader, plain = (statistics.median(column) for column in zip(*spent, strict=True))
-    print(f"\nA step of a tiny network: raw {plain:.0f} us, DataLoader +{loader:.0f}, Fit +{fitted:.0f}", flush=True)
-    return fitted, loader, plain
+        make_training(table, ERM, hidden=TINY_HIDDEN)()
+        times = torch.tensor(store.times, dtype=torch.float64) * UNITS["us"]
+        raw, loaded = times.diff(dim=1)[:-1].unbind(1)
+        in_trainer = times[1:, 0] - times[:-1, 2]
+        parts = torch.stack([raw, loaded - raw, in_trainer - raw], 1).split(window)
+        windows += [part.mean(0).tolist() for part in parts[:-1]]
+    raw_time, loader_overhead, overhead = (statistics.median(times) for times in zip(*windows, strict=True))
+    print(f"\nA step of a tiny network: raw {raw_time:.0f} us, ", end="")
+    print(f"DataLoader +{loader_overhead:.0f}, Trainer +{overhead:.0f}", flush=True)
+    return overhead / loader_overhead
 
 
 def main() -> int:
+    """Measure everything; return 1 where a goal is missed and ``--check`` is given."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=60, help="rounds of the comparison of steps")
     parser.add_argument("--epochs", type=int, default=7, help="rounds of the other comparisons")
     parser.add_argument("--trainings", type=int, default=1, help="rounds of whole trainings")
     parser.add_argument("--training_epochs", type=int, default=15, help="their epochs")
-    parser.add_argument("--threads", type=int, default=1, help="processor threads; small networks are fastest with 1")
-    parser.add_argument("--data_root", help="folder that holds MNIST/raw; by default LOGIT_CORRECTION_DATA")
     parser.add_argument("--check", action="store_true", help="exit with status 1 where a goal is missed")
     parser.add_argument("--csv", type=Path, help="also write the ratios there, as in speed/figures.csv")
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    table, source = load_table(options.data_root)
-    print(f"{source}\n{platform.processor()}, {options.threads} thread(s), torch {torch.__version__}")
+    torch.set_num_threads(1)
+    data = ColoredMNIST()
+    table = data.build()
+    print(f"MNIST from {data.root}\n{platform.processor()}, 1 thread, torch {torch.__version__}")
     loader = BatchLoader(table, "train", batch_size=BATCH, shuffle=True)
     batches = list(itertools.islice(loader.epoch(), 32))
     steps = compare_steps(table, batches, options.rounds)
     epochs = compare_epochs(table, batches, options.epochs)
-    overhead, loader_alone, _ = compare_loops(options.epochs)
-    data = {"fetched and coloured by BatchLoader": [lambda: [None for _ in loader.epoch()]]}
-    [(_, fetching)] = compare("A batch alone", data, options.epochs, "us", len(loader)).values()
-    trainings = compare_trainings(table, options.trainings, options.training_epochs)
-    rows = (
-        ("LC step / F, settled estimates", steps[SETTLED][0], SETTLED_GOAL),
-        ("LC step / F, both networks", steps[BOTH][0], BOTH_GOAL),
-        ("whole LC training / ERM", trainings[AUTO][0], AUTO_GOAL),
-        ("the same, given attributes", trainings[GIVEN][0], GIVEN_GOAL),
-        ("overhead of Fit / DataLoader's", overhead / loader_alone, LOOP_GOAL),
-    )
+    overhead = measure_loop_overhead(options.epochs)
+    loading = {"fetched and coloured by BatchLoader": [lambda: [None for _ in loader.epoch()]]}
+    [batch] = compare_times("A batch alone", loading, options.epochs, "us", len(loader)).values()
+    _, auto, given_attributes = compare_trainings(table, options.trainings, options.training_epochs)
+    ratios = [steps[SETTLED].ratio, steps[BOTH].ratio, auto.ratio, given_attributes.ratio, overhead]
+    results = pd.DataFrame({"figure": list(GOALS), "value": ratios, "goal": list(GOALS.values())})
     print(f"\n{'':34}{'measured':>10}{'goal':>8}")
-    for name, measured, goal in rows:
-        print(f"{name:34}{measured:10.2f}{goal:8.2f}{'  missed' if measured > goal else ''}")
+    for name, ratio, goal in results.itertuples(index=False):
+        print(f"{name:34}{ratio:10.2f}{goal:8.2f}{'  missed' if ratio > goal else ''}")
     if options.csv:
-        pd.DataFrame(rows, columns=["figure", "value", "goal"]).to_csv(options.csv, index=False)
-    epoch = ", ".join(f"{name} {epochs[name][0]:.2f}" for name in (SETTLED, BOTH))
-    print(f"an epoch / floor: {epoch}\ndata path: {1e6 * BATCH / fetching:,.0f} images/s")
-    return int(options.check and any(measured > goal for _, measured, goal in rows))
+        results.to_csv(options.csv, index=False)
+    epoch_ratios = ", ".join(f"{name} {epochs[name].ratio:.2f}" for name in (SETTLED, BOTH))
+    print(f"an epoch / floor: {epoch_ratios}\ndata path: {UNITS['us'] * BATCH / batch.time:,.0f} images/s")
+    return int(options.check and (results["value"] > results["goal"]).any())
 
 
 if __name__ == "__main__":
