@@ -195,6 +195,23 @@ def test_gains_are_exact_once_all_disputed_rows_are_answered(
     assert average.is_advised and average.weight[1] == 1 and average.gain == pytest.approx(gain[1])
 
 
+@pytest.mark.parametrize("count", [1, 7])
+def test_gains_are_exact_if_the_last_round_might_have_left_out_a_disputed_row(count: int, no_prior: None) -> None:
+    predictions, label = draw_pool(4, rows=100)
+    is_disputed = (predictions != predictions[0]).any(axis=0)
+    rounds = np.full(100, -1)
+    chances: dict[int, np.ndarray] = {}
+    while (rounds[is_disputed] < 0).any():
+        number = len(chances) + 1
+        labelled = np.flatnonzero(rounds >= 0).tolist()
+        places, chances[number] = selection.sample_rows_to_label(predictions, count, number, labelled, 0.5)
+        rounds[places] = number
+    weight = selection.compute_answer_weights(predictions, rounds >= 0, rounds, chances)
+    places = np.flatnonzero(rounds >= 0)
+    gain, _ = averaging.estimate_gain_posterior(predictions, places, label[places], weight[places])
+    np.testing.assert_allclose(gain, reference_gains(predictions, label), atol=1e-8)
+
+
 def enumerate_samples(chance: np.ndarray, size: int, pool: Sequence[int]) -> list[tuple[float, tuple[int, ...]]]:
     """All samples of so many rows, and how likely they are if each row comes by itself, given their number."""
     odds = [

@@ -116,8 +116,9 @@ def compute_answer_weights(
     Each round estimates sums over all rows: its own answers count in inverse proportion to their inclusion
     probability, those of earlier rounds as they are (the sequential estimator of Des Raj). It is unbiased after any
     earlier rounds. Rounds are averaged by their precision, which assumes that all candidates are right equally often
-    where they contradict ERM; so a round that leaves nothing open counts alone, and each row stands for itself. In a
-    round that is answered in part, each answer stands for proportionally more rows.
+    where they contradict ERM; so a round that leaves nothing open counts alone. In a round that is answered in part, each
+    answer stands for proportionally more rows. Once all rows that candidates dispute are labelled, each of them stands
+    for itself.
 
     Args:
         predictions: (C, M) of the candidates.
@@ -149,7 +150,9 @@ def compute_answer_weights(
         precisions.append(1 / max(1e-12, variance))
         weight_before = np.where(answered, 1 / response, weight_before)
         variance_before += float(share[answered].sum()) * (1 / response - 1) / response
-    return np.average(weights, axis=0, weights=precisions) if weights else weight_before
+    weight = np.average(weights, axis=0, weights=precisions) if weights else weight_before
+    is_disputed = share > 0
+    return np.where(is_disputed, 1.0, weight) if is_known[is_disputed].all() else weight
 
 
 # -- what to train
