@@ -497,6 +497,20 @@ class RefitSummary:
     epochs: list[int]
     splits: list[str]
 
+    def describe(self, num_rows: int) -> str:
+        """Return what a reader of the accuracy of a run must know of its training on all rows, in a sentence.
+
+        Args:
+            num_rows: Training rows of the training before, which was evaluated.
+
+        >>> RefitSummary(rows=330, epochs=[40], splits=["valid", "test"]).describe(231)
+        'Trained again on all 330 rows; the accuracy on valid and test rows is that of the training before, on 231.'
+        """
+        return (
+            f"Trained again on all {self.rows:,} rows; the accuracy on {format_list(self.splits)} rows is that of the "
+            f"training before, on {num_rows:,}."
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class PriorSummary:

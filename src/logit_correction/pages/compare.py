@@ -215,6 +215,12 @@ def read_reports(folders: Iterable[Path]) -> list[Report]:
     return [run.report for run in share_attribute_estimates([RunFolder.read(folder) for folder in folders])]
 
 
+def describe_refits(reports: Iterable[Report]) -> list[str]:
+    """Return a sentence for each training on all rows that followed the one that was evaluated, like ones once."""
+    sentences = [report.refit.describe(report.data.rows["train"]) for report in reports if report.refit is not None]
+    return [*dict.fromkeys(sentences)]
+
+
 def build_comparison_table(reports: Sequence[Report]) -> pd.DataFrame:
     """Return a frame with one row for each report; see ``runs.run.runs_table``."""
     metrics = select_shown_metrics([report.test for report in reports])

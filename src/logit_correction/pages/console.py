@@ -26,6 +26,7 @@ from logit_correction.formatting import (
 from logit_correction.pages.compare import (
     SHOWN_METRICS,
     build_comparison_table,
+    describe_refits,
     find_best_value,
     read_reports,
     sum_groups_by_alignment,
@@ -224,6 +225,8 @@ def print_run_metrics(run_dirs: Sequence[Path], page_path: Path, printed_notes: 
                     print_wrapped(console, f"{_HEADINGS[str(name)]}: {values.mean():.1f} % {spread}")
     if len(reports) == 1 and reports[0].answers is not None:
         print_wrapped(console, f"{reports[0].answers.describe()}.")
+    for note in describe_refits(reports):
+        print_wrapped(console, note)
     if len(reports) == 1:
         print_warnings([warning for warning in reports[0].warnings if warning not in printed_notes], console)
     print_verbatim(console, f"page: {page_path}")

@@ -28,6 +28,7 @@ from logit_correction.pages.compare import (
     RunFolder,
     Series,
     describe_comparison,
+    describe_refits,
     find_best_value,
     format_path,
     group_runs_by_task,
@@ -185,6 +186,7 @@ def _build_task_context(
     if answers and len(runs) == 1:  # the test split may be as biased as the training data, so it comes second
         details.insert(0, headline)
         headline = f"{answers[0]}."
+    details += describe_refits([report for _, report in runs])
     has_seeds = [len(member.runs) > 1 for member in series]
     return {
         "title": title,

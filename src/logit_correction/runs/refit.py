@@ -18,9 +18,9 @@ from logit_correction.errors import InputError
 from logit_correction.evaluation.report import RefitSummary
 from logit_correction.formatting import format_option
 from logit_correction.methods.base import Algorithm
-from logit_correction.runs.assemble import PreparedRun, build_training_rows
+from logit_correction.runs.assemble import PreparedRun, build_checked_algorithm, build_training_rows
 from logit_correction.runs.average import build_trainer
-from logit_correction.runs.model import FittedModel, build_algorithm
+from logit_correction.runs.model import FittedModel
 from logit_correction.runs.options import RunConfig
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Trainer
@@ -51,11 +51,6 @@ def extend_training_split(table: DataTable) -> DataTable:
 def check_refit(prepared_run: PreparedRun) -> None:
     """Raise ``InputError`` if the method of a prepared run cannot be trained on all rows."""
     table = extend_training_split(prepared_run.table)
-    if prepared_run.algorithm.needs_attributes and not table.has_attributes("train"):
-        raise InputError(
-            f"{format_option('refit', True)} trains on rows drawn for validation and test too, and the attribute of "
-            "some is unknown: leave it out"
-        )
     try:
         _build_algorithm(prepared_run.config, table)
     except InputError as error:
@@ -101,7 +96,7 @@ def train_on_all_rows(
 
 def _build_algorithm(config: RunConfig, table: DataTable, trained: Algorithm | None = None) -> Algorithm:
     """Return the method of a config for another table, with what the search of a trained method has found."""
-    algorithm = build_algorithm(config, table.info)
+    algorithm = build_checked_algorithm(config, table)
     finding = trained.attributes.finding if trained is not None and trained.attributes is not None else None
     if finding is not None and algorithm.attributes is not None:
         algorithm.attributes.adopt_finding(finding)

@@ -32,7 +32,6 @@ from logit_correction.evaluation.report import (
     MinoritySummary,
     NetworkSummary,
     PriorSummary,
-    RefitSummary,
     Report,
 )
 from logit_correction.finding_text import finding_to_dict
@@ -96,7 +95,7 @@ def write_run(fit: Trainer, model: FittedModel, out: Path, refit: Refit | None =
     trainers = dict.fromkeys(("test", "valid"), fit)
     if refit is not None:
         trainers |= {split: refit.trainer for split in trainers if split not in refit.summary.splits}
-        warnings += [*refit.trainer.progress.warnings, describe_refit(refit.summary, table.info.num_rows)]
+        warnings += refit.trainer.progress.warnings
     test = trainers["test"].predict_split("test")
     validation = trainers["valid"].predict_split("valid", with_groups=reads_attributes)
     warnings += describe_collapse_to_majority(validation, corrects)
@@ -146,23 +145,6 @@ def write_run(fit: Trainer, model: FittedModel, out: Path, refit: Refit | None =
     run_folder.write_json(out / run_folder.REPORT, report.to_dict())
     write_checksums(out, run_folder.SEALED)
     return report
-
-
-def describe_refit(refit: RefitSummary, num_rows: int) -> str:
-    """Return what a reader of the accuracy of a run must know of its training on all rows.
-
-    Args:
-        refit: Of the run.
-        num_rows: Training rows of the training before, which was evaluated.
-
-    >>> describe_refit(RefitSummary(rows=330, epochs=[40], splits=["valid", "test"]), 231)
-    'trained again on all 330 rows; the accuracy on valid and test rows is that of the training before, on 231'
-    """
-    splits = " and ".join(refit.splits)
-    return (
-        f"trained again on all {refit.rows:,} rows; the accuracy on {splits} rows is that of the training before, on "
-        f"{num_rows:,}"
-    )
 
 
 def list_labels_read(algorithm: Algorithm, table: DataTable, rule_reads_attributes: bool) -> dict[str, list[str]]:
