@@ -153,7 +153,7 @@ def import_component(kind: str, name: str, registry: Mapping[str, tuple[str, str
     if not module or "/" in path or path.startswith("."):
         hint = suggest_name(path, registry)
         raise InputError(
-            f"{kind} {path!r} is unknown{hint}: take one of {', '.join(registry)}, or package.Class of your own"
+            f"{kind} {path!r} is unknown{hint}: take one of {', '.join(registry)}, or a dotted path of your own"
         )
     untrusted_file = _untrusted_file.get()
     if untrusted_file is not None and name not in registry:
@@ -163,7 +163,7 @@ def import_component(kind: str, name: str, registry: Mapping[str, tuple[str, str
         )
     try:
         make_component = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, ValueError, RuntimeError, OSError) as error:  # what its code raises, too
         hint = ": is its folder on PYTHONPATH, or its package installed?" if isinstance(error, ImportError) else ""
         raise InputError(f"{kind} {name!r} cannot be imported ({error}){hint}") from error
     if base is not None and not (isinstance(make_component, type) and issubclass(make_component, base)):

@@ -261,7 +261,7 @@ def test_missing_label_of_any_type_is_refused(gap: str, holder: str) -> None:
         lambda: LogitCorrectionClassifier(epochs=1).fit(rows, held_labels),
         lambda: LogitCorrectionClassifier(epochs=1).fit(frame, held_labels),
     ):
-        with pytest.raises(ValueError, match=r"[Rr]ow 7.*has no label|contains NaN"):
+        with pytest.raises(ValueError, match=r"[Rr]ow 7.*has no label"):
             train_with_labels()
 
 

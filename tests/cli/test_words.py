@@ -62,6 +62,25 @@ def test_command_line_overrides_file_and_file_overrides_preset(tmp_path: Path) -
     assert parse_train_config("--config", tmp_path / "again.yaml") == config == complete_config(config).to_dict()
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["report", "run", "--fail_on", "x"], "There is no option --fail_on;"),
+        (["report", "run", "--fail-on", "x"], "There is no option --fail-on;"),
+        (["train", "--print-confg", "--out", "r"], "There is no option --print-confg (did you mean --print-config?)"),
+        (["evaluate", "run", "--data.attribute", "x"], "There is no option --data.attribute (did you mean --attribute"),
+        (["evaluate", "run", "--shortcut", "colour"], "There is no option --shortcut;"),
+        (["audit", "--fail_on"], "--fail-on needs a value"),
+        (["train", "--log-every"], "--log_every needs a value"),
+    ],
+)
+def test_unknown_option_is_quoted_as_typed_and_others_as_documented(
+    words: list[str], message: str, run_command: Any
+) -> None:
+    result = run_command(*words)
+    assert result.status == 2 and message in result.err, result.err
+
+
 def test_user_class_takes_options_from_the_command_line() -> None:
     words = ("--network", "my_parts.Narrow", "--network.width", "3", "--biased_network", "mlp")
     config = parse_train_config("--data", "my_parts.Points", "--method", "LC", *words)

@@ -212,6 +212,13 @@ def test_undefined_metric_is_nan_and_failing_metric_is_named() -> None:
     groups = GroupReport.from_predictions(rows, metrics=["auroc", "sklearn.metrics.roc_auc_score"]).groups
     assert groups["auroc"].isna().tolist() == groups["roc_auc_score"].isna().tolist() == [True, False, True, False]
 
+    def overwriting(y_true: np.ndarray, y_pred: np.ndarray) -> float:
+        y_true[:] = y_pred[:] = 1
+        return 0.5
+
+    groups = GroupReport.from_predictions(rows, metrics=[overwriting, "recall"]).groups
+    np.testing.assert_array_equal(groups["recall"], groups["accuracy"])
+
     def broken(y_true: np.ndarray, y_pred: np.ndarray) -> float:
         raise KeyError("nothing")
 

@@ -321,7 +321,7 @@ def test_gap_among_nullable_labels_is_refused(dtype: str) -> None:
     labels = pd.Series(pd.array(values * 20, dtype=dtype))
     assert len(classifier.fit(inputs, labels).classes_) == 2
     labels[39] = None
-    with pytest.raises(ValueError, match=r"Row 39 has no label|y contains NaN"):
+    with pytest.raises(ValueError, match="Row 39 has no label"):
         classifier.fit(inputs, labels)
 
 

@@ -108,10 +108,9 @@ def parse_arguments(command: str, function: Callable[..., int], words: Sequence[
     run_options = [name for name in run_options if name not in (*parameters, *fixed)]
 
     positional = [name for name, parameter in parameters.items() if parameter.kind is Parameter.POSITIONAL_OR_KEYWORD]
-    user_values, help_name = _parse_words(words, parameters, positional, run_options)
+    user_values, help_name = _parse_words(command, words, parameters, positional, run_options)
     parser = OptionParser()
     parser.add_options(function, skip=filled_from_run)
-    _check_option_names(command, user_values, [*run_options, *parser.actions])
     command_options = {name: user_values.pop(name) for name in parameters if name in user_values}
     file_options = read_yaml_file(Path(user_values.pop("config")), as_written=True) if "config" in user_values else {}
     if help_name:
@@ -161,21 +160,23 @@ def _read_config_of_run(arguments: Mapping[str, Any]) -> dict[str, Any]:
     return read_yaml_file(first_run / "config.yaml")
 
 
-def _check_option_names(command: str, user_values: Mapping[str, Any], known_names: Sequence[str]) -> None:
-    """Raise ``InputError`` if an option is not among ``known_names``."""
-    where = f"; `logit-correction {command} --help` shows what there is"
-    for name, value in user_values.items():
-        full_name = options.list_option_names({name: value})[0]  # data.attribute, where only this of data is given
-        is_near = name in known_names or suggest_name(name, known_names)
-        options.check_option_name(name if is_near else full_name, known_names, where)
+def _check_option_name(command: str, typed: str, name: str, known_names: Sequence[str]) -> None:
+    """Raise ``InputError``, which quotes an option as it was typed, if its name is not among ``known_names``."""
+    part = name.partition(".")[0]
+    option = part if part in known_names or suggest_name(part, known_names) else name
+    options.check_option_name(option, known_names, f"; `logit-correction {command} --help` shows what there is", typed)
 
 
 def _parse_words(
-    words: Iterable[str], parameters: Mapping[str, Parameter], positional: Sequence[str], run_options: Sequence[str]
+    command: str,
+    words: Iterable[str],
+    parameters: Mapping[str, Parameter],
+    positional: Sequence[str],
+    run_options: Sequence[str],
 ) -> tuple[dict[str, Any], str]:
     """Return the options that words give, nested as in a config file, and ``help`` or ``help_all`` if it is asked for.
 
-    >>> _parse_words(["--method.q=1", "--method", "LC"], {}, [], ["method"])
+    >>> _parse_words("train", ["--method.q=1", "--method", "LC"], {}, [], ["method"])
     ({'method': {'q': '1', 'name': 'LC'}}, '')
     """
     user_values: dict[str, Any] = {}
@@ -205,8 +206,10 @@ def _parse_words(
                 value = remaining.pop(0)
             elif is_flag:
                 value = "true"
+        if head.startswith("--"):
+            _check_option_name(command, head, name, [*run_options, *parameters])
         if not value:
-            raise InputError(f"--{name} needs a value")
+            raise InputError(f"--{format_option_name(name)} needs a value")
         if name in lists:
             user_values[name] = [
                 *user_values.get(name, []),

@@ -115,7 +115,7 @@ def _call_metric(name: str, metric: MetricFunction, has_label: Array, is_predict
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # such as scikit-learn's where a metric is not defined
-            return float(metric(has_label, is_predicted))
+            return float(metric(has_label.copy(), is_predicted.copy()))  # it may write into them
     except Exception as error:  # a user's own function may raise anything
         if isinstance(error, ValueError) and has_label.all():  # many metrics refuse rows of one label
             return float("nan")

@@ -509,11 +509,11 @@ def check_labels(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     check_consistent_length(X, labels)
     given = column_or_1d(convert_to_label_array(y))
     values = given.tolist()
-    if given.dtype.kind in "OUSmM":
-        missing = [row for row, label in enumerate(values) if convert_to_text(label) is None]
-        if missing:
-            raise InputError(f"Row {missing[0]} has no label ({len(missing)} such rows): give one, or leave it out")
-    else:
+    is_complete = given.dtype.kind in "biu"
+    missing = [] if is_complete else [row for row, label in enumerate(values) if convert_to_text(label) is None]
+    if missing:
+        raise InputError(f"Row {missing[0]} has no label ({len(missing)} such rows): give one, or leave it out")
+    if given.dtype.kind not in "OUSmM":
         assert_all_finite(labels, input_name="y")
     texts = [label for label in values if isinstance(label, str)]
     if 0 < len(texts) < len(values):

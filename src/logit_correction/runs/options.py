@@ -589,18 +589,19 @@ def _resolve_unquoted_words(value: Any, parser: OptionParser, option: str = "") 
     return value.value
 
 
-def check_option_name(option: str, names: Collection[str], ending: str = "") -> None:
+def check_option_name(option: str, names: Collection[str], ending: str = "", typed: str = "") -> None:
     """Raise ``InputError`` unless an option exists.
 
     Args:
         option: Its full name, such as ``method.strength``.
         names: Those that exist.
         ending: End of the message; by default the names that exist at this place.
+        typed: The option as the user has written it; by default as messages name options.
     """
     if option in names:
         return
     path, _, name = option.rpartition(".")
-    if path.startswith("method") and name in ESTIMATOR_OPTIONS:
+    if path.startswith("method") and name in ESTIMATOR_OPTIONS and not typed:
         raise InputError(
             f"{format_option(name)} is for methods that look for a shortcut: take {format_option('method', 'LC')} "
             "and its own attributes"
@@ -611,7 +612,7 @@ def check_option_name(option: str, names: Collection[str], ending: str = "") -> 
     if not ending:
         siblings = [other.rpartition(".")[2] for other in names if other.rpartition(".")[0] == path]
         ending = f": there are {', '.join(siblings)}"
-    raise InputError(f"There is no option {format_option(option)}{hint}{ending}")
+    raise InputError(f"There is no option {typed or format_option(option)}{hint}{ending}")
 
 
 def iterate_options(
