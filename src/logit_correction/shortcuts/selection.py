@@ -116,9 +116,9 @@ def compute_answer_weights(
     Each round estimates sums over all rows: its own answers count in inverse proportion to their inclusion
     probability, those of earlier rounds as they are (the sequential estimator of Des Raj). It is unbiased after any
     earlier rounds. Rounds are averaged by their precision, which assumes that all candidates are right equally often
-    where they contradict ERM; so a round that leaves nothing open counts alone. In a round that is answered in part, each
-    answer stands for proportionally more rows. Once all rows that candidates dispute are labelled, each of them stands
-    for itself.
+    where they contradict ERM; so a round that leaves nothing open counts alone. In a round that is answered in part,
+    each answer stands for proportionally more rows. Once all rows that candidates dispute are labelled, each of them
+    stands for itself.
 
     Args:
         predictions: (C, M) of the candidates.
