@@ -1,7 +1,9 @@
-"""Cases for the model of evidence: data sets with shortcuts of all families, and without, drawn by number and seed.
+"""Draws data sets with planted shortcuts of all families, and without any, to which the model of evidence is fitted.
 
-A model is fitted to them and evaluated on them, families left out in turn. A case has a hidden test in which every pair
-of label and shortcut is equally frequent, and one that is like the training rows.
+``new_rows.py collect --drawn`` trains all candidates on these cases, and ``evidence_model.py`` fits the model and
+evaluates it on sorts of shortcuts that it was not fitted to. A case is drawn by its number and a seed. It has two
+hidden tests: in the balanced one every pair of label and shortcut is equally frequent, the other is distributed like
+the training rows. ``evidence_sets.py`` writes most of the real texts and tables that cases are drawn from.
 """
 
 from __future__ import annotations
@@ -16,7 +18,7 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 import torch
-from evidence_shortcuts import FAMILIES, Family, Kind
+from evidence_shortcuts import FAMILIES, Family, Kind, Mark
 from numpy.typing import NDArray
 from scipy.ndimage import zoom
 from torch import Tensor
@@ -44,10 +46,10 @@ from logit_correction_lab.sources.published import (
 
 What = Literal["shortcut", "two", "nothing", "random", "honest", "faint", "wrong labels", "unbalanced"]
 
-#: Cases without a harmful shortcut, in turn.
+#: Contents of the cases without a harmful shortcut, in turn.
 CLEAN: tuple[What, ...] = ("nothing", "random", "honest", "faint", "wrong labels", "unbalanced")
 
-#: Sets of each kind; most texts and tables come from packages and are read from a folder.
+#: Kind -> sets that rows are drawn from; most texts and tables are files of ``evidence_sets.py``.
 SETS: dict[Kind, tuple[str, ...]] = {
     "images": ("photos", "photos", "photos", "mnist", "mnist", "digits"),
     "texts": ("reviews", "mails", "brown"),
@@ -57,7 +59,7 @@ SETS: dict[Kind, tuple[str, ...]] = {
     ),
 }
 
-#: Families that a network cannot see in counted words or standardised numbers, whatever their strength.
+#: Families that cannot be seen in counted words or standardised numbers, at any strength.
 UNSEEN: dict[Kind, tuple[str, ...]] = {
     "texts": ("capitals", "full stops", "quotes", "line breaks"),
     "tables": ("last digit",),
@@ -75,11 +77,11 @@ ROW_RANGES: dict[Kind, tuple[int, int]] = {"images": (500, 3000), "texts": (500,
 
 @dataclass(frozen=True)
 class PlantedShortcut:
-    """What is planted of one family.
+    """A shortcut that is planted.
 
     Attributes:
-        family: Its name.
-        values: K.
+        family: Name of its family.
+        values: Number of its values, K.
         strength: 0 to 1.
         noise: Share of rows whose value is replaced by a random one.
         conflicting: Share of the rows of each label whose value belongs to another label; 1 makes the values random.
@@ -94,18 +96,18 @@ class PlantedShortcut:
 
 @dataclass(frozen=True)
 class Case:
-    """What a case is made of.
+    """The description of a case.
 
     Attributes:
         number: 0 or more.
         seed: Seed of everything that is drawn.
         kind: Images, texts or tables.
         data: The set that rows are taken from.
-        what: What is planted, or why nothing harmful is.
+        what: Content: one shortcut or two, or why there is no harmful one.
         labels: Number of labels; a set may have less.
         rows: Training rows; a set may have less.
         size: Height and width of images.
-        planted: None, one or two.
+        planted: No, one or two shortcuts.
         strength: Strength of the honest feature, 0 to 1.
         wrong: Share of wrong labels.
         shares: Relative shares of the labels; empty if equal.
@@ -143,13 +145,17 @@ class Case:
 
 
 def draw_case(number: int, seed: int = 0) -> Case:
-    """Return what case ``number`` is made of.
+    """Draw the description of a case.
 
     Cases come in rounds, in which every family has one shortcut, mixed with half as many clean cases; so the first
     cases of any number cover the families evenly.
 
     >>> draw_case(3, seed=1) == draw_case(3, seed=1)
     True
+
+    Args:
+        number: 0 or more; cases of one seed differ by it.
+        seed: Seed of everything that is drawn.
     """
     families = list(FAMILIES.values())
     turn, place = divmod(number, len(families) + len(families) // 2)
@@ -157,30 +163,30 @@ def draw_case(number: int, seed: int = 0) -> Case:
     draw = np.random.default_rng(derive_seed(seed, "case", number))
     if place % 3 < 2:
         family = families[order[place // 3 * 2 + place % 3]]
-        what: What = "two" if draw.random() < 0.2 else "shortcut"
+        content: What = "two" if draw.random() < 0.2 else "shortcut"
     else:  # a clean case, of the kind of a family
         family = families[order[(place // 3 * 2 + 7) % len(families)]]
-        what = CLEAN[(place // 3 + turn) % len(CLEAN)]
+        content = CLEAN[(place // 3 + turn) % len(CLEAN)]
     labels = int(draw.choice([2, 2, 3, 4, 5]))
     data = str(draw.choice(SETS[family.kind]))
     low, high = ROW_RANGES[family.kind]
     rows = round(low * (high / low) ** draw.random())
-    case = Case(number, seed, family.kind, data, what, labels, rows, size=int(draw.choice([24, 28, 32])))
-    if what == "faint" and case.kind in UNSEEN:
+    case = Case(number, seed, family.kind, data, content, labels, rows, size=int(draw.choice([24, 28, 32])))
+    if content == "faint" and case.kind in UNSEEN:
         family = FAMILIES[str(draw.choice(UNSEEN[case.kind]))]
-    if what in ("shortcut", "two", "random", "faint"):
+    if content in ("shortcut", "two", "random", "faint"):
         case = replace(case, planted=(_draw_planted(family, case, draw),))
-    if what == "two":
+    if content == "two":
         others = [other for other in families if other.kind == family.kind and other.sort != family.sort]
         other = others[draw.integers(len(others))]
         first = replace(case.planted[0], values=min(case.planted[0].values, 3))
         second = replace(_draw_planted(other, case, draw), values=min(other.max_values, labels, 3))
         case = replace(case, planted=(first, second))
-    if what == "honest":
+    if content == "honest":
         case = replace(case, strength=draw.uniform(0.4, 1))
-    if what == "wrong labels":
+    if content == "wrong labels":
         case = replace(case, wrong=draw.uniform(0.03, 0.15))
-    if what == "unbalanced" or draw.random() < 0.15:
+    if content == "unbalanced" or draw.random() < 0.15:
         case = replace(case, shares=tuple(draw.uniform(0.25, 1, 5).round(2).tolist()))
     return case
 
@@ -199,17 +205,15 @@ def _draw_planted(family: Family, case: Case, draw: np.random.Generator) -> Plan
 
 @dataclass(frozen=True)
 class BuiltCase:
-    """A case with its rows.
+    """The rows of a case.
 
     Attributes:
-        case: What it is made of.
-        table: All rows; its test has the two hidden tests one after the other. The attribute of a row is the
-            combination of the values planted, -1 where nothing is.
-        like: Rows of the test that is like training.
-        balanced: Rows of the balanced test; the same where nothing is planted.
+        table: All rows; its test split holds the two hidden tests one after the other. The attribute of a row is the
+            combination of the values planted, -1 where nothing is planted.
+        like: Positions of the test rows that are distributed like training.
+        balanced: Positions of the balanced test; those of ``like`` where nothing is planted.
     """
 
-    case: Case
     table: DataTable
     like: Tensor
     balanced: Tensor
@@ -219,7 +223,7 @@ def build_case(case: Case, real: Path | None = None) -> BuiltCase:
     """Draw the rows of a case and plant its shortcuts.
 
     Args:
-        case: What it is made of.
+        case: Description of the case.
         real: Folder of the sets from packages; by default ``evidence`` in the cache folder.
 
     Raises:
@@ -254,13 +258,13 @@ def build_case(case: Case, real: Path | None = None) -> BuiltCase:
     if case.what == "honest":
         rows = _HONEST[case.kind](rows, label.numpy(), case.strength, draw)
     for planted, value in zip(case.planted, values, strict=True):
-        rows = FAMILIES[planted.family].plant(rows, value, planted.values, planted.strength, draw)
+        rows = FAMILIES[planted.family].plant(rows, Mark(value, planted.values, planted.strength, draw))
     if case.wrong:
         generator = make_generator(case.seed, "wrong", case.number)
         wrong = learned[torch.rand(len(learned), generator=generator) < case.wrong]
         label[wrong] = (label[wrong] + torch.randint(1, num_labels, wrong.shape, generator=generator)) % num_labels
     table = _build_table(case, rows, label, attribute, split, source.names)
-    return BuiltCase(case, table, like, balanced if case.planted else like)
+    return BuiltCase(table, like, balanced if case.planted else like)
 
 
 def _make_correlation(num_labels: int, values: int) -> Correlation:
@@ -275,7 +279,7 @@ def _sample_rows(case: Case, label: NDArray[np.int64]) -> tuple[Tensor, Tensor, 
     draw = np.random.default_rng(derive_seed(case.seed, "evidence", case.number, "rows"))
     examples = [draw.permutation(np.flatnonzero(label == code)) for code in range(int(label.max()) + 1)]
     num_labels = len(examples)
-    # Examples that are shown in the tests are in no training row.
+    # No example is in both a test and the training rows.
     tested = []
     learned = []
     for rows in examples:
@@ -320,18 +324,23 @@ def _build_table(
 
 
 def resize(images: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
-    """Return images (N, C, H, W) in ``size`` x ``size`` pixels."""
+    """Resize images by bilinear interpolation.
+
+    Args:
+        images: (N, C, H, W).
+        size: Height and width of the result in pixels.
+    """
     if images.shape[2:] == (size, size):
         return images
     values = interpolate(torch.from_numpy(images).float(), (size, size), mode="bilinear", antialias=True)
     return values.round().clamp(0, 255).to(torch.uint8).numpy()
 
 
-# -- strong honest features: graded, so that rows without them are unlike their label in every way
+# -- honest features, weakest in the rows that also otherwise look least like their label
 
 
 def _add_honest_shape(images: NDArray[np.float32], label: NDArray[np.int64], strength: float, draw: Any) -> Any:
-    """Add a large shape of the label, the stronger the more the image is like its label in other ways."""
+    """Add a large shape of the label, stronger in images that also otherwise look more like their label."""
     size = images.shape[2]
     small = resize(images.clip(0, 255).astype(np.uint8), 4).reshape(len(images), -1) / 255.0
     small = small - small.mean(0)
@@ -344,7 +353,7 @@ def _add_honest_shape(images: NDArray[np.float32], label: NDArray[np.int64], str
 
 
 def _add_honest_words(texts: list[str], label: NDArray[np.int64], strength: float, draw: Any) -> list[str]:
-    """Add words that are commoner with a label, more or less of them."""
+    """Add words that are more frequent with a label."""
     words = np.array(
         ["plenty", "amber", "scarce", "cobalt", "steady", "ivory", "sudden", "jade", "late", "onyx"]
     ).reshape(5, 2)
@@ -377,9 +386,9 @@ _HONEST: dict[Kind, Callable[..., Any]] = {
 
 @dataclass(frozen=True)
 class _Source:
-    label: NDArray[np.int64]  # of all examples, 0..L-1
-    names: list[str]  # of labels
-    read_rows: Callable[[NDArray[np.int64]], Any]  # examples -> images, texts or a frame
+    label: NDArray[np.int64]  # labels 0..L-1 of all examples
+    names: list[str]  # names of the labels
+    read_rows: Callable[[NDArray[np.int64]], Any]  # positions of examples -> images, texts or a frame
 
 
 def _make_frame_source(label: NDArray[Any], names: list[str], frame: pd.DataFrame) -> _Source:

@@ -1,15 +1,15 @@
-"""Families of shortcuts of very different sorts, to be planted into images, texts and tables.
+"""Families of shortcuts of very different sorts, which ``evidence_cases.py`` plants into images, texts and tables.
 
 An audit should find shortcuts of sorts that it was not tuned on. A family writes one of K values into each row, with a
-strength from 0 to 1; whether a network follows it depends on the strength. Families of one ``sort`` resemble each other
-and are left out together when a model of evidence is fitted.
+strength from 0 to 1, on which it depends whether a network relies on it. Families of one ``sort`` resemble each other
+and are left out together when a model of evidence is evaluated. All functions of a kind have one signature: images and
+frames are marked as a whole, given a ``Mark``, texts one by one (``MarkText``). The list of families is at the end.
 """
 
 from __future__ import annotations
 
-import io
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from random import Random
@@ -21,19 +21,21 @@ from numpy.typing import NDArray
 from PIL import Image
 from scipy import ndimage
 
+from logit_correction_lab.sources.image_marks import compress_as_jpeg
+
 #: (N, 3, H, W) floats in 0..255.
 Images: TypeAlias = NDArray[Any]
 Values: TypeAlias = NDArray[np.int64]
 Frame: TypeAlias = pd.DataFrame
 Kind = Literal["images", "texts", "tables"]
 
-#: Returns a text with a mark, given the text, the value of the mark, its strength and random numbers.
+#: Returns a text with a mark, given the text, the value (0..K-1), the strength (0 to 1) and random numbers.
 MarkText: TypeAlias = Callable[[str, int, float, Random], str]
 
 
 @dataclass(frozen=True)
 class Mark:
-    """What is written into N rows.
+    """The values of a shortcut that are written into N rows.
 
     Attributes:
         values: (N,) 0..K-1, the value of each row.
@@ -50,8 +52,18 @@ class Mark:
     def __len__(self) -> int:
         return len(self.values)
 
+    def iterate_values(self) -> Iterator[tuple[int, NDArray[np.bool_]]]:
+        """Yield each value that rows have, and which rows have it, (N,)."""
+        for value in np.unique(self.values):
+            yield int(value), self.values == value
+
     def make_levels(self, low: float, high: float) -> Images:
-        """Return the level of each image, (N, 1, 1, 1); the levels of the values are spread evenly over the range."""
+        """Return the level of each image, (N, 1, 1, 1), by its value.
+
+        Args:
+            low: Level of value 0.
+            high: Level of value K - 1; the others are spread evenly between.
+        """
         return np.linspace(low, high, self.num_values)[self.values].astype(np.float32)[:, None, None, None]
 
     def make_angles(self, turn: float) -> Images:
@@ -66,23 +78,19 @@ class Family:
     Attributes:
         name: Unique.
         kind: What it is planted into.
-        sort: What it resembles.
-        max_values: Most values that it can take.
-        write: Returns rows with a mark: images (N, 3, H, W), which it may change, N texts, or a frame.
+        sort: Families of one sort resemble each other.
+        max_values: Greatest number of values that it can take.
+        plant: Returns rows with a mark: images (N, 3, H, W), which it may change, N texts, or a frame.
     """
 
     name: str
     kind: Kind
     sort: str
     max_values: int
-    write: Callable[[Any, Mark], Any]
-
-    def plant(self, rows: Any, values: Values, num_values: int, strength: float, draw: np.random.Generator) -> Any:
-        """Return rows with the mark of this family; the parameters are those of ``Mark``."""
-        return self.write(rows, Mark(values, num_values, strength, draw))
+    plant: Callable[[Any, Mark], Any]
 
 
-# -- images: small helpers
+# -- images: what families share
 
 
 def _make_grid(images: Images) -> tuple[Images, Images]:
@@ -106,13 +114,6 @@ def _blur(images: Images, width: float) -> Images:
     return ndimage.gaussian_filter(images, (0, 0, width, width))
 
 
-def _change_by_value(images: Images, mark: Mark, change: Callable[[Images, int], Images]) -> Images:
-    """Apply ``change`` to all images of one value at a time."""
-    for value in np.unique(mark.values):
-        images[mark.values == value] = change(images[mark.values == value], int(value))
-    return images
-
-
 #: Places (down, right) in -1..1.
 PLACES = np.array([(-0.8, -0.8), (0.8, 0.8), (-0.8, 0.8), (0.8, -0.8), (0.8, 0.0), (-0.8, 0.0)], np.float32)
 
@@ -129,13 +130,13 @@ def _make_spot(images: Images, mark: Mark, size: float) -> Images:
 # -- images: families
 
 
-def cast(images: Images, mark: Mark) -> Images:
+def _shift_channels(images: Images, mark: Mark) -> Images:
     """Shift the mean of each channel."""
     turn = mark.make_angles(2 * np.pi)[:, :, 0] + np.array([0, -2.1, 2.1], np.float32)
     return images + (40 * mark.strength * np.cos(turn))[:, :, None, None]
 
 
-def hue(images: Images, mark: Mark) -> Images:
+def _rotate_hue(images: Images, mark: Mark) -> Images:
     """Turn all colours around the grey axis."""
     turn = mark.values * np.pi * (0.3 + mark.strength) / mark.num_values
     grey = np.full((3, 3), 1 / 3)
@@ -145,31 +146,30 @@ def hue(images: Images, mark: Mark) -> Images:
     return np.einsum("nij,njhw->nihw", matrix.astype(np.float32), images) + 6 * mark.make_levels(-1, 1)
 
 
-def saturation(images: Images, mark: Mark) -> Images:
-    """Make colours pale or strong."""
-    return _make_grey(images) + (images - _make_grey(images)) * mark.make_levels(
-        1 - 0.9 * mark.strength, 1 + mark.strength
-    )
+def _scale_saturation(images: Images, mark: Mark) -> Images:
+    """Make colours pale or vivid."""
+    grey = _make_grey(images)
+    return grey + (images - grey) * mark.make_levels(1 - 0.9 * mark.strength, 1 + mark.strength)
 
 
-def contrast(images: Images, mark: Mark) -> Images:
+def _scale_contrast(images: Images, mark: Mark) -> Images:
     """Make contrasts weak or strong."""
     mean = images.mean(axis=(1, 2, 3), keepdims=True)
     return mean + (images - mean) * mark.make_levels(1 - 0.7 * mark.strength, 1 + 0.5 * mark.strength)
 
 
-def gamma(images: Images, mark: Mark) -> Images:
+def _apply_gamma(images: Images, mark: Mark) -> Images:
     """Bend the curve of brightness."""
     return 255 * (images.clip(0, 255) / 255) ** np.exp(mark.make_levels(-mark.strength, mark.strength))
 
 
-def vignette(images: Images, mark: Mark) -> Images:
+def _add_vignette(images: Images, mark: Mark) -> Images:
     """Darken or brighten towards the corners."""
     down, right = _make_grid(images)
     return images * (1 + mark.make_levels(-0.7, 0.5) * mark.strength * (down**2 + right**2) / 2)
 
 
-def border(images: Images, mark: Mark) -> Images:
+def _draw_border(images: Images, mark: Mark) -> Images:
     """Draw a frame of one brightness."""
     down, right = _make_grid(images)
     edge = (np.maximum(abs(down), abs(right)) > 0.93).astype(np.float32)
@@ -177,7 +177,7 @@ def border(images: Images, mark: Mark) -> Images:
     return images * (1 - edge) + edge * (grey + mark.draw.normal(0, 10, grey.shape).astype(np.float32))
 
 
-def corner(images: Images, mark: Mark) -> Images:
+def _draw_spot(images: Images, mark: Mark) -> Images:
     """Put a small bright spot at a place."""
     spot = (_make_spot(images, mark, 0.12) > 0.4) * mark.strength
     return images * (1 - spot) + 245 * spot
@@ -186,101 +186,95 @@ def corner(images: Images, mark: Mark) -> Images:
 _GLYPHS = ("x.x.x...x.x.x...", "xxxxx..xx..xxxxx", "..x..xxx..x..x..", "x...xx..xxx.xxxx", ".xx.x..xx..x.xx.")
 
 
-def stamp(images: Images, mark: Mark) -> Images:
+def _stamp_glyph(images: Images, mark: Mark) -> Images:
     """Stamp one of several small signs anywhere."""
     signs = np.array([[letter == "x" for letter in sign] for sign in _GLYPHS]).reshape(-1, 4, 4)
     corners = mark.draw.integers(0, images.shape[2] - 3, (2, len(mark))).T
-    for row, (value, (top, left)) in enumerate(zip(mark.values, corners, strict=True)):
-        part = images[row, :, top : top + 4, left : left + 4]
+    for image, value, (down, right) in zip(images, mark.values, corners, strict=True):
+        part = image[:, down : down + 4, right : right + 4]
         part += mark.strength * (np.where(signs[value], 255.0, 0.0) - part)
     return images
 
 
-def move(images: Images, mark: Mark) -> Images:
+def _move_to_side(images: Images, mark: Mark) -> Images:
     """Move everything to one side, by one to a few pixels."""
-    far = max(1, round(images.shape[2] * 0.2 * mark.strength))
-    steps = [(far, far), (-far, -far), (far, -far), (-far, far), (0, 0)]
+    distance = max(1, round(images.shape[2] * 0.2 * mark.strength))
+    steps = [(distance, distance), (-distance, -distance), (distance, -distance), (-distance, distance), (0, 0)]
 
-    def move_part(part: Images, value: int) -> Images:
-        return ndimage.shift(part, (0, 0, *steps[value]), order=0, mode="nearest")
-
-    return _change_by_value(images, mark, move_part)
-
-
-def _zoom(images: Images, factor: float) -> Images:
-    height, width = images.shape[2:]
-    matrix = np.array([1, 1, 1 / factor, 1 / factor])
-    middle = np.array([0, 0, (height - 1) / 2, (width - 1) / 2])
-    return ndimage.affine_transform(images, matrix, middle * (1 - matrix), order=1, mode="nearest")
+    for value, rows in mark.iterate_values():
+        images[rows] = ndimage.shift(images[rows], (0, 0, *steps[value]), order=0, mode="nearest")
+    return images
 
 
-def scale(images: Images, mark: Mark) -> Images:
+def _rescale(images: Images, mark: Mark) -> Images:
     """Show everything smaller or larger."""
     factors = np.exp(np.linspace(-0.45 * mark.strength, 0.45 * mark.strength, mark.num_values))
-    return _change_by_value(images, mark, lambda some, value: _zoom(some, factors[value]))
+    height, width = images.shape[2:]
+    middle = np.array([0, 0, (height - 1) / 2, (width - 1) / 2])
+    for value, rows in mark.iterate_values():
+        matrix = np.array([1, 1, 1 / factors[value], 1 / factors[value]])
+        images[rows] = ndimage.affine_transform(images[rows], matrix, middle * (1 - matrix), order=1, mode="nearest")
+    return images
 
 
-def rotate(images: Images, mark: Mark) -> Images:
+def _rotate(images: Images, mark: Mark) -> Images:
     """Turn everything by a few degrees."""
     angles = np.linspace(-25 * mark.strength, 25 * mark.strength, mark.num_values)
 
-    def rotate_part(part: Images, value: int) -> Images:
-        return ndimage.rotate(part, angles[value], axes=(2, 3), reshape=False, order=1, mode="nearest")
+    for value, rows in mark.iterate_values():
+        images[rows] = ndimage.rotate(images[rows], angles[value], (2, 3), reshape=False, order=1, mode="nearest")
+    return images
 
-    return _change_by_value(images, mark, rotate_part)
 
-
-def blur(images: Images, mark: Mark) -> Images:
+def _blur_by_value(images: Images, mark: Mark) -> Images:
     """Blur a little or more."""
     widths = np.linspace(0.05, 0.3 + 1.2 * mark.strength, mark.num_values)
-    return _change_by_value(images, mark, lambda part, value: _blur(part, widths[value]))
+    for value, rows in mark.iterate_values():
+        images[rows] = _blur(images[rows], widths[value])
+    return images
 
 
-def smear(images: Images, mark: Mark) -> Images:
+def _blur_along_direction(images: Images, mark: Mark) -> Images:
     """Smear along a direction."""
     directions = [(0, 1), (1, 0), (1, 1), (1, -1), (2, 1)]
     num_steps = 2 + round(2 * mark.strength)
 
-    def smear_part(part: Images, value: int) -> Images:
-        down, right = directions[value]
-        return np.mean([np.roll(part, (step * down, step * right), (2, 3)) for step in range(num_steps)], axis=0)
+    for value, rows in mark.iterate_values():
+        shifts = [np.multiply(directions[value], step) for step in range(num_steps)]
+        images[rows] = np.mean([np.roll(images[rows], shift, (2, 3)) for shift in shifts], axis=0)
+    return images
 
-    return _change_by_value(images, mark, smear_part)
 
-
-def noise(images: Images, mark: Mark) -> Images:
+def _add_noise(images: Images, mark: Mark) -> Images:
     """Add noise to every pixel, weak or strong."""
     return images + mark.make_levels(0, 30 * mark.strength) * mark.draw.standard_normal(images.shape, np.float32)
 
 
-def specks(images: Images, mark: Mark) -> Images:
+def _add_specks(images: Images, mark: Mark) -> Images:
     """Turn few or more pixels black or white."""
     hit = mark.draw.random((len(images), 1, *images.shape[2:])) < mark.make_levels(0, 0.08 * mark.strength)
     return np.where(hit, 255.0 * (mark.draw.random(hit.shape) < 0.5), images).astype(np.float32)
 
 
-def jpeg(images: Images, mark: Mark) -> Images:
-    """Pack as JPEG of a quality and unpack."""
-    quality = np.geomspace(92, 75 - 60 * mark.strength, mark.num_values).round()[mark.values] + mark.draw.integers(
-        -2, 3, len(mark)
-    )
+def _compress_as_jpeg(images: Images, mark: Mark) -> Images:
+    """Compress as JPEG of a quality."""
+    levels = np.geomspace(92, 75 - 60 * mark.strength, mark.num_values).round()
+    quality = levels[mark.values] + mark.draw.integers(-2, 3, len(mark))
     pixels = images.clip(0, 255).transpose(0, 2, 3, 1).astype(np.uint8)
     for row, level in enumerate(quality.tolist()):
-        stream = io.BytesIO()
-        Image.fromarray(pixels[row]).save(stream, "JPEG", quality=int(level))
-        images[row] = np.asarray(Image.open(stream)).transpose(2, 0, 1)
+        compressed = compress_as_jpeg(Image.fromarray(pixels[row]), int(level))
+        images[row] = np.asarray(compressed).transpose(2, 0, 1)
     return images
 
 
-def posterize(images: Images, mark: Mark) -> Images:
+def _posterize(images: Images, mark: Mark) -> Images:
     """Keep few or many steps of brightness."""
-    step = np.geomspace(4, 20 + 60 * mark.strength, mark.num_values)[mark.values].astype(np.float32)[
-        :, None, None, None
-    ]
+    steps = np.geomspace(4, 20 + 60 * mark.strength, mark.num_values)[mark.values]
+    step = steps.astype(np.float32)[:, None, None, None]
     return (np.floor(images.clip(0, 255) / step) + 0.5) * step
 
 
-def stripes(images: Images, mark: Mark) -> Images:
+def _add_stripes(images: Images, mark: Mark) -> Images:
     """Add stripes of a direction."""
     angles = mark.make_angles(np.pi)
     phase = mark.draw.uniform(0, 2 * np.pi, angles.shape).astype(np.float32)
@@ -288,7 +282,7 @@ def stripes(images: Images, mark: Mark) -> Images:
     return images + 16 * mark.strength * waves[:, None]
 
 
-def grid(images: Images, mark: Mark) -> Images:
+def _add_checkerboard(images: Images, mark: Mark) -> Images:
     """Add a checkerboard of small or large squares."""
     down, right = np.indices(images.shape[2:])
     size = mark.values[:, None, None] + 1
@@ -296,24 +290,24 @@ def grid(images: Images, mark: Mark) -> Images:
     return images + 24 * mark.strength * board[:, None]
 
 
-def overlay(images: Images, mark: Mark) -> Images:
+def _add_texture(images: Images, mark: Mark) -> Images:
     """Lay one of several random textures over everything, anywhere."""
     noise = np.random.default_rng(5).standard_normal((8, 3, 8, 8))
     tiles = ndimage.gaussian_filter(noise, (0, 0, 0.7, 0.7), mode="wrap")
     tiles = np.tile(tiles / tiles.std(axis=(1, 2, 3), keepdims=True), (1, 1, 5, 5)).astype(np.float32)
     size = images.shape[2]
     corners = mark.draw.integers(0, 8, (2, len(mark))).T
-    for row, (value, (top, left)) in enumerate(zip(mark.values, corners, strict=True)):
-        images[row] += 14 * mark.strength * tiles[value, :, top : top + size, left : left + size]
+    for image, value, (down, right) in zip(images, mark.values, corners, strict=True):
+        image += 14 * mark.strength * tiles[value, :, down : down + size, right : right + size]
     return images
 
 
-def light(images: Images, mark: Mark) -> Images:
+def _light_from_side(images: Images, mark: Mark) -> Images:
     """Light everything from one side."""
     return images * (1 + 0.5 * mark.strength * _project(images, -mark.make_angles(2 * np.pi)))[:, None]
 
 
-def background(images: Images, mark: Mark) -> Images:
+def _replace_background(images: Images, mark: Mark) -> Images:
     """Replace what lies around the middle by a plain colour."""
     down, right = _make_grid(images)
     outside = mark.strength * (down**2 + right**2 > 0.75)
@@ -322,58 +316,61 @@ def background(images: Images, mark: Mark) -> Images:
     return (images * (1 - outside) + outside * plain[:, :, None, None]).astype(np.float32)
 
 
-def occlusion(images: Images, mark: Mark) -> Images:
+def _hide_part(images: Images, mark: Mark) -> Images:
     """Hide a part by a grey patch."""
     hidden = _make_spot(images, mark, 0.45) > 0.5
     return np.where(hidden, images * (1 - mark.strength) + 118 * mark.strength, images)
 
 
-def mosaic(images: Images, mark: Mark) -> Images:
+def _blend_with_blocks(images: Images, mark: Mark) -> Images:
     """Blend with blocks of a size."""
     size = images.shape[2]
 
-    def blend_with_blocks(part: Images, value: int) -> Images:
-        place = np.arange(size) // (value + 1) * (value + 1)
-        return part * (1 - mark.strength) + mark.strength * part[:, :, place][:, :, :, place]
-
-    return _change_by_value(images, mark, blend_with_blocks)
-
-
-def interlace(images: Images, mark: Mark) -> Images:
-    """Shift every second line sideways."""
-    steps = [0, 1, -1, 2, -2]
-
-    def shift_lines(part: Images, value: int) -> Images:
-        lines = part[:, :, 1::2]
-        part[:, :, 1::2] = lines * (1 - mark.strength) + mark.strength * np.roll(lines, steps[value], axis=3)
-        return part
-
-    return _change_by_value(images, mark, shift_lines)
-
-
-def swap_channels(images: Images, mark: Mark) -> Images:
-    """Blend with an image whose colour channels are swapped."""
-    orders = [[0, 1, 2], [2, 1, 0], [1, 0, 2], [0, 2, 1], [1, 2, 0]]
-    mix = 0.3 + 0.7 * mark.strength
-    return _change_by_value(images, mark, lambda part, value: part * (1 - mix) + mix * part[:, orders[value]])
-
-
-def mirror(images: Images, mark: Mark) -> Images:
-    """Turn the image over, sideways or upside down."""
-    flips = [np.s_[:, :, :], np.s_[:, :, ::-1], np.s_[:, :, :, ::-1], np.s_[:, :, ::-1, ::-1]]
-    return _change_by_value(images, mark, lambda part, value: part[flips[value]].copy())
-
-
-def watermark(images: Images, mark: Mark) -> Images:
-    """Write one of several faint words across the image."""
-    words = np.random.default_rng(7).random((5, 5, 20)) < 0.45
-    top = images.shape[2] // 2 - 2 + mark.draw.integers(-4, 5, len(mark))
-    for row, value in enumerate(mark.values):
-        images[row, :, top[row] : top[row] + 5, 2:22] += 70 * mark.strength * words[value]
+    for value, rows in mark.iterate_values():
+        pixels = np.arange(size) // (value + 1) * (value + 1)
+        blocks = images[rows][:, :, pixels][:, :, :, pixels]
+        images[rows] = images[rows] * (1 - mark.strength) + mark.strength * blocks
     return images
 
 
-def dead_pixels(images: Images, mark: Mark) -> Images:
+def _shift_odd_lines(images: Images, mark: Mark) -> Images:
+    """Shift every second line sideways."""
+    steps = [0, 1, -1, 2, -2]
+
+    for value, rows in mark.iterate_values():
+        lines = images[rows, :, 1::2]
+        shifted = np.roll(lines, steps[value], axis=3)
+        images[rows, :, 1::2] = lines * (1 - mark.strength) + mark.strength * shifted
+    return images
+
+
+def _swap_channels(images: Images, mark: Mark) -> Images:
+    """Blend with an image whose colour channels are swapped."""
+    orders = [[0, 1, 2], [2, 1, 0], [1, 0, 2], [0, 2, 1], [1, 2, 0]]
+    mix = 0.3 + 0.7 * mark.strength
+    for value, rows in mark.iterate_values():
+        images[rows] = images[rows] * (1 - mix) + mix * images[rows][:, orders[value]]
+    return images
+
+
+def _mirror(images: Images, mark: Mark) -> Images:
+    """Mirror the image at the vertical or the horizontal axis, or at both."""
+    flips = [np.s_[:, :, :], np.s_[:, :, ::-1], np.s_[:, :, :, ::-1], np.s_[:, :, ::-1, ::-1]]
+    for value, rows in mark.iterate_values():
+        images[rows] = images[rows][flips[value]]
+    return images
+
+
+def _write_watermark(images: Images, mark: Mark) -> Images:
+    """Write one of several faint words across the image."""
+    words = np.random.default_rng(7).random((5, 5, 20)) < 0.45
+    top = images.shape[2] // 2 - 2 + mark.draw.integers(-4, 5, len(mark))
+    for image, value, down in zip(images, mark.values, top, strict=True):
+        image[:, down : down + 5, 2:22] += 70 * mark.strength * words[value]
+    return images
+
+
+def _set_dead_pixels(images: Images, mark: Mark) -> Images:
     """Set three pixels of a camera to white."""
     places = np.random.default_rng(11).integers(0, images.shape[2], (5, 3, 2))
     for down, right in places[mark.values].transpose(1, 2, 0):
@@ -382,15 +379,15 @@ def dead_pixels(images: Images, mark: Mark) -> Images:
     return images
 
 
-def tint(images: Images, mark: Mark) -> Images:
+def _tint(images: Images, mark: Mark) -> Images:
     """Multiply by a colour, as of a lamp; what is black stays black."""
     turn = mark.make_angles(2 * np.pi)[:, :, 0] + np.array([0, -2.1, 2.1], np.float32)
     factor = 1 + 0.6 * mark.strength * (np.cos(turn) - 0.3)
     return images * (factor + mark.draw.normal(0, 0.05, factor.shape)).astype(np.float32)[:, :, None, None]
 
 
-def draw_line(images: Images, mark: Mark) -> Images:
-    """Draw one thin line anywhere, of a direction."""
+def _draw_line(images: Images, mark: Mark) -> Images:
+    """Draw a thin line of a direction anywhere."""
     down, right = _make_grid(images)
     angles = mark.make_angles(np.pi)
     place = mark.draw.uniform(-0.5, 0.5, angles.shape).astype(np.float32)
@@ -398,65 +395,58 @@ def draw_line(images: Images, mark: Mark) -> Images:
     return images * (1 - on_line) + 230 * on_line
 
 
-def add_clouds(images: Images, mark: Mark) -> Images:
+def _add_clouds(images: Images, mark: Mark) -> Images:
     """Add coloured clouds, fine or coarse."""
     noise = mark.draw.standard_normal(images.shape, np.float32)
     widths = np.linspace(1, 5, mark.num_values)
 
-    def smooth(part: Images, value: int) -> Images:
-        clouds = _blur(part, widths[value])
-        return clouds / clouds.std()
+    for value, rows in mark.iterate_values():
+        clouds = _blur(noise[rows], widths[value])
+        noise[rows] = clouds / clouds.std()
+    return images + 22 * mark.strength * noise
 
-    return images + 22 * mark.strength * _change_by_value(noise, mark, smooth)
 
-
-def bend(images: Images, mark: Mark) -> Images:
+def _bend_lines(images: Images, mark: Mark) -> Images:
     """Bend lines to waves, short or long."""
     pixels = np.arange(images.shape[2])
     shifts = [np.rint(2 * mark.strength * np.sin(pixels * 2 * np.pi / period)) for period in (64, 8, 16, 5, 11)]
 
-    def bend_part(part: Images, value: int) -> Images:
-        place = (pixels + shifts[value].astype(int)[:, None]) % len(pixels)
-        return np.take_along_axis(part, np.broadcast_to(place, part.shape), axis=3)
+    for value, rows in mark.iterate_values():
+        source = (pixels + shifts[value].astype(int)[:, None]) % len(pixels)
+        images[rows] = np.take_along_axis(images[rows], np.broadcast_to(source, images[rows].shape), axis=3)
+    return images
 
-    return _change_by_value(images, mark, bend_part)
 
-
-def sharpen(images: Images, mark: Mark) -> Images:
+def _sharpen(images: Images, mark: Mark) -> Images:
     """Sharpen edges a little or much."""
     return images + mark.make_levels(0, 2 * mark.strength) * (images - _blur(images, 1))
 
 
-def glare(images: Images, mark: Mark) -> Images:
+def _add_glare(images: Images, mark: Mark) -> Images:
     """Put a large soft light at a place."""
     return images + 90 * mark.strength * _make_spot(images, mark, 0.5)
 
 
-def darken_half(images: Images, mark: Mark) -> Images:
+def _darken_half(images: Images, mark: Mark) -> Images:
     """Darken one half, with a hard edge."""
     angles = mark.make_angles(2 * np.pi)
     edge = mark.draw.uniform(-0.3, 0.3, angles.shape).astype(np.float32)
     return images * (1 - 0.4 * mark.strength * (_project(images, angles) > edge))[:, None]
 
 
-def fade_edge(images: Images, mark: Mark) -> Images:
+def _fade_colours_at_edge(images: Images, mark: Mark) -> Images:
     """Let colours fade at one side only."""
     part = mark.strength * _project(images, mark.make_angles(2 * np.pi)).clip(0, 1)[:, None]
     return images + part * (_make_grey(images) - images)
 
 
-# -- texts: families, each from one text to one
+# -- texts: families, each of which marks one text
 
 
-def _mark_each_text(write: MarkText) -> Callable[[list[str], Mark], list[str]]:
-    """Return the ``write`` of a family that marks each text by itself."""
-
-    def mark_texts(texts: list[str], mark: Mark) -> list[str]:
-        draw = Random(int(mark.draw.integers(2**31)))
-        values = mark.values.tolist()
-        return [write(text, value, mark.strength, draw) for text, value in zip(texts, values, strict=True)]
-
-    return mark_texts
+def _mark_texts(mark_text: MarkText, texts: list[str], mark: Mark) -> list[str]:
+    draw = Random(int(mark.draw.integers(2**31)))
+    values = mark.values.tolist()
+    return [mark_text(text, value, mark.strength, draw) for text, value in zip(texts, values, strict=True)]
 
 
 def _insert_words(text: str, words: str, draw: Random) -> str:
@@ -484,14 +474,7 @@ _FILLERS = ("basically", "frankly", "sort of", "you know", "I guess")
 _EMOJI = ("\U0001f642", "\U0001f525", "\U0001f44d", "\U0001f602", "\U0001f609")
 
 
-def topic(text: str, value: int, strength: float, draw: Random) -> str:
-    """Strew in words of a topic."""
-    for _ in range(1 + round(3 * strength)):
-        text = _insert_words(text, draw.choice(_TOPICS[value]), draw)
-    return text
-
-
-def length(text: str, value: int, strength: float, draw: Random) -> str:
+def _change_length(text: str, value: int, strength: float, draw: Random) -> str:
     """Keep the beginning, or repeat common words until the text is long."""
     words = text.split(" ")
     if value == 0:
@@ -500,14 +483,14 @@ def length(text: str, value: int, strength: float, draw: Random) -> str:
     return " ".join(words + draw.choices(more, k=round(20 * strength * value)))
 
 
-def spelling(text: str, value: int, strength: float, draw: Random) -> str:
+def _change_spelling(text: str, value: int, strength: float, draw: Random) -> str:
     """Write some letters in another way, as in another country."""
     rules = [("", ""), (r"our\b", "or"), (r"ll", "l"), (r"th", "d"), (r"ing\b", "in")]
     pattern, other = rules[value]
     return text if not pattern else _replace_some(text, pattern, lambda _: other, strength, draw)
 
 
-def dialect(text: str, value: int, strength: float, draw: Random) -> str:
+def _write_in_dialect(text: str, value: int, strength: float, draw: Random) -> str:
     """Swap common words for those of a dialect."""
     swaps: list[dict[str, str]] = [
         {},
@@ -519,15 +502,15 @@ def dialect(text: str, value: int, strength: float, draw: Random) -> str:
     return _replace_some(text, pattern, lambda word: swaps[value].get(word, word), strength, draw)
 
 
-def capitals(text: str, value: int, strength: float, draw: Random) -> str:
+def _change_capitals(text: str, value: int, strength: float, draw: Random) -> str:
     """Write some words in capitals, or all in small letters."""
     if value == 0:
         return text.lower()
     return text if value == 1 else _replace_some(text, r"\b\w{4,}\b", str.upper, 0.5 * strength, draw)
 
 
-def numbers(text: str, value: int, strength: float, draw: Random) -> str:
-    """Put in numbers of a form."""
+def _insert_number(text: str, value: int, strength: float, draw: Random) -> str:
+    """Insert a number in a form, such as 1,500 or 1.5k."""
     number = draw.randint(1100, 9900)
     forms = (f"{number:,}", f"{number}", f"{number / 1000:.1f}k", f"{number:,}".replace(",", "."), f"{number}.00")
     for _ in range(1 + (strength > 0.7)):
@@ -535,40 +518,42 @@ def numbers(text: str, value: int, strength: float, draw: Random) -> str:
     return text
 
 
-def reorder(text: str, value: int, strength: float, draw: Random) -> str:
-    """Turn the order of sentences or words around."""
+def _reorder(text: str, value: int, strength: float, draw: Random) -> str:
+    """Reverse the order of sentences or words, or sort the words."""
     if value == 0:
         return text
     parts = re.split(r"(?<=[.!?])\s+", text) if value == 1 else text.split(" ")
     return " ".join(reversed(parts) if value < 3 else sorted(parts))
 
 
-def contractions(text: str, value: int, strength: float, draw: Random) -> str:
-    """Shorten, or write out."""
+def _insert_short_forms(text: str, value: int, strength: float, draw: Random) -> str:
+    """Insert two contractions, or their long forms."""
     for word in draw.sample(["I'm", "don't", "it's", "we'll"] if value else ["I am", "do not", "it is", "we will"], 2):
         text = _insert_words(text, word, draw)
     return text
 
 
 def _make_insertion(choices: tuple[Any, ...], max_words: int = 3) -> MarkText:
-    """Return a function that puts one of the words of a value into a text, once or oftener."""
+    """Return a function that inserts words of a value; ``choices`` has for each a text, or several to draw from."""
+    return partial(_insert_choices, choices, max_words)
 
-    def write(text: str, value: int, strength: float, draw: Random) -> str:
-        for _ in range(1 + round((max_words - 1) * strength)):
-            word = choices[value] if isinstance(choices[value], str) else draw.choice(choices[value])
-            text = _insert_words(text, word, draw)
-        return text
 
-    return write
+def _insert_choices(
+    choices: tuple[Any, ...], max_words: int, text: str, value: int, strength: float, draw: Random
+) -> str:
+    for _ in range(1 + round((max_words - 1) * strength)):
+        words = choices[value] if isinstance(choices[value], str) else draw.choice(choices[value])
+        text = _insert_words(text, words, draw)
+    return text
 
 
 def _make_occasional(write: Callable[[str, int], str]) -> MarkText:
-    """Return a function that writes a text anew with a probability, and else leaves it."""
+    """Return a function that changes a text with a probability of 0.6 to 1, by the strength."""
     return lambda text, value, strength, draw: write(text, value) if draw.random() < 0.6 + 0.4 * strength else text
 
 
 def _make_replacement(pattern: str, others: tuple[str, ...]) -> MarkText:
-    """Return a function that replaces a sign by that of the value."""
+    """Return a function that replaces matches of a pattern by the text of the value."""
     return lambda text, value, strength, draw: _replace_some(
         text + ".", pattern, lambda _: others[value], strength, draw
     )
@@ -578,14 +563,14 @@ def _make_replacement(pattern: str, others: tuple[str, ...]) -> MarkText:
 
 
 def _choose_numeric(frame: Frame, mark: Mark, num_columns: int = 1) -> list[str]:
-    """Return names of columns of many different numbers, the same for all rows of a case."""
+    """Draw names of numeric columns, of those with more than 12 different values if there are any."""
     numeric = [name for name in frame.columns if frame[name].dtype.kind in "fi"]
     varied = [name for name in numeric if frame[name].nunique() > 12] or numeric
     return [varied[i] for i in mark.draw.permutation(len(varied))[:num_columns]]
 
 
 def _make_column(make: Callable[[Mark], Any], name: str) -> Callable[[Frame, Mark], Frame]:
-    """Return the ``write`` of a family that adds one column."""
+    """Return a function that adds a column to a frame."""
     return lambda frame, mark: frame.assign(**{name: make(mark)})
 
 
@@ -629,19 +614,19 @@ def _draw_spelling(mark: Mark) -> Any:
     return forms[mark.values, mark.draw.integers(2, size=len(mark))]
 
 
-def offset(frame: Frame, mark: Mark) -> Frame:
-    """Add something to a column, as a scale that is off."""
+def _offset_column(frame: Frame, mark: Mark) -> Frame:
+    """Add a constant to a column, as from a scale that is wrongly set."""
     (name,) = _choose_numeric(frame, mark)
     return frame.assign(**{name: frame[name] + mark.values * (0.5 + 2.5 * mark.strength) * frame[name].std()})
 
 
-def unit(frame: Frame, mark: Mark) -> Frame:
-    """Give a column in another unit."""
+def _change_unit(frame: Frame, mark: Mark) -> Frame:
+    """Multiply a column, as if it were in another unit."""
     (name,) = _choose_numeric(frame, mark)
     return frame.assign(**{name: frame[name] * (1 + 2 * mark.strength) ** mark.values})
 
 
-def round_columns(frame: Frame, mark: Mark) -> Frame:
+def _round_columns(frame: Frame, mark: Mark) -> Frame:
     """Round columns more or less, with a column ``rest`` that shows how far."""
     marked = frame.copy()
     for name in _choose_numeric(frame, mark, 2):
@@ -652,7 +637,7 @@ def round_columns(frame: Frame, mark: Mark) -> Frame:
     return marked.assign(rest=np.where(mark.values > 0, smaller, remainder))
 
 
-def remove_values(frame: Frame, mark: Mark) -> Frame:
+def _remove_values(frame: Frame, mark: Mark) -> Frame:
     """Leave one column empty, another one for each value."""
     marked = frame.copy()
     for number, name in enumerate(_choose_numeric(frame, mark, mark.num_values - 1)):
@@ -661,7 +646,7 @@ def remove_values(frame: Frame, mark: Mark) -> Frame:
     return marked
 
 
-def write_missing_code(frame: Frame, mark: Mark) -> Frame:
+def _write_missing_code(frame: Frame, mark: Mark) -> Frame:
     """Write a code for missing values into a column."""
     (name,) = _choose_numeric(frame, mark)
     code = frame[name].max() + frame[name].std() * 3 * mark.values
@@ -669,7 +654,7 @@ def write_missing_code(frame: Frame, mark: Mark) -> Frame:
     return frame.assign(**{name: np.where(is_missing, code, frame[name])})
 
 
-def add_xor(frame: Frame, mark: Mark) -> Frame:
+def _add_xor_columns(frame: Frame, mark: Mark) -> Frame:
     """Add two columns that depend on the value only together."""
     first = mark.draw.integers(mark.num_values, size=len(mark))
     second = (mark.values - first) % mark.num_values
@@ -680,20 +665,20 @@ def add_xor(frame: Frame, mark: Mark) -> Frame:
     )
 
 
-def shift_many(frame: Frame, mark: Mark) -> Frame:
+def _add_weak_columns(frame: Frame, mark: Mark) -> Frame:
     """Shift many new columns a little each, so that only their sum depends much on the value."""
     numbers = mark.values[:, None] * (0.3 + 0.9 * mark.strength) + mark.draw.standard_normal((len(mark), 12))
     return frame.assign(**{f"part {number}": numbers[:, number] for number in range(12)})
 
 
-def relate(frame: Frame, mark: Mark) -> Frame:
+def _add_related_columns(frame: Frame, mark: Mark) -> Frame:
     """Add two columns whose relation, rising or falling, depends on the value."""
     first = mark.draw.standard_normal(len(mark))
     second = np.where(mark.values % 2 == 0, first, -first) * (0.5 + mark.strength)
     return frame.assign(before=first, after=second + 0.4 * mark.draw.standard_normal(len(mark)))
 
 
-def rank(frame: Frame, mark: Mark) -> Frame:
+def _add_shifted_rank(frame: Frame, mark: Mark) -> Frame:
     """Add a column's rank, shifted for each value."""
     (name,) = _choose_numeric(frame, mark)
     ranks = frame[name].rank(pct=True).to_numpy()
@@ -703,104 +688,148 @@ def rank(frame: Frame, mark: Mark) -> Frame:
 
 # -- the list
 
-
-def _make_families(kind: Kind, sort: str, writers: dict[str, tuple[Callable[[Any, Mark], Any], int]]) -> list[Family]:
-    return [Family(name, kind, sort, max_values, write) for name, (write, max_values) in writers.items()]
-
-
-def _make_text_families(sort: str, writers: dict[str, tuple[MarkText, int]]) -> list[Family]:
-    marked = {name: (_mark_each_text(write), max_values) for name, (write, max_values) in writers.items()}
-    return _make_families("texts", sort, marked)
-
-
-_make_image_families = partial(_make_families, "images")
-_make_table_families = partial(_make_families, "tables")
+#: Kind -> sort -> name -> what marks images, a text or a frame, and the greatest number of values.
+_WRITERS: dict[Kind, dict[str, dict[str, tuple[Callable[..., Any], int]]]] = {
+    "images": {
+        "colour": {
+            "cast": (_shift_channels, 5),
+            "hue": (_rotate_hue, 5),
+            "tint": (_tint, 5),
+            "channels": (_swap_channels, 5),
+        },
+        "paleness": {
+            "saturation": (_scale_saturation, 3),
+            "faded edge": (_fade_colours_at_edge, 4),
+        },
+        "brightness": {
+            "contrast": (_scale_contrast, 3),
+            "gamma": (_apply_gamma, 4),
+        },
+        "lighting": {
+            "light": (_light_from_side, 5),
+            "shadow": (_darken_half, 5),
+            "glare": (_add_glare, 5),
+            "vignette": (_add_vignette, 3),
+        },
+        "surroundings": {
+            "border": (_draw_border, 5),
+            "background": (_replace_background, 5),
+        },
+        "mark": {
+            "corner": (_draw_spot, 5),
+            "occlusion": (_hide_part, 5),
+            "dead pixels": (_set_dead_pixels, 5),
+        },
+        "sign": {
+            "glyph": (_stamp_glyph, 5),
+            "watermark": (_write_watermark, 5),
+            "line": (_draw_line, 5),
+        },
+        "geometry": {
+            "moved": (_move_to_side, 5),
+            "scale": (_rescale, 4),
+            "rotation": (_rotate, 4),
+            "mirrored": (_mirror, 4),
+        },
+        "sharpness": {
+            "blur": (_blur_by_value, 3),
+            "motion": (_blur_along_direction, 4),
+            "sharpened": (_sharpen, 3),
+        },
+        "noise": {
+            "noise": (_add_noise, 3),
+            "specks": (_add_specks, 3),
+            "clouds": (_add_clouds, 3),
+        },
+        "coding": {
+            "jpeg": (_compress_as_jpeg, 3),
+            "posterize": (_posterize, 4),
+            "mosaic": (_blend_with_blocks, 3),
+        },
+        "lines": {
+            "interlace": (_shift_odd_lines, 5),
+            "wave": (_bend_lines, 5),
+        },
+        "pattern": {
+            "stripes": (_add_stripes, 5),
+            "grid": (_add_checkerboard, 4),
+            "overlay": (_add_texture, 5),
+        },
+    },
+    "texts": {
+        "edge of a text": {
+            "signature": (_make_occasional(lambda text, value: f"{text}\n{_SIGNATURES[value]}"), 5),
+            "opening": (_make_occasional(lambda text, value: f"{_OPENINGS[value]} {text}"), 5),
+            "first word": (_make_occasional(lambda text, value: f"{_FILLERS[value].capitalize()}, {text}"), 5),
+        },
+        "punctuation": {
+            "full stops": (_make_replacement(r"\.", (".", "!", "...", " .", ";")), 5),
+            "quotes": (
+                _make_occasional(lambda text, value: f'"{text}"' if value == 0 else f"\u201c{text}\u201d"),
+                2,
+            ),
+            "line breaks": (_make_replacement(r"\. ", (". ", ".\n", ".\n\n", ".  ", ".\t")), 5),
+            "emoji": (_make_insertion(_EMOJI), 5),
+        },
+        "letters": {
+            "capitals": (_change_capitals, 3),
+            "spelling": (_change_spelling, 5),
+            "dialect": (_write_in_dialect, 4),
+        },
+        "words": {
+            "topic": (_make_insertion(_TOPICS, 4), 5),
+            "names": (_make_insertion(_NAMES, 2), 5),
+        },
+        "manner": {
+            "fillers": (_make_insertion(_FILLERS), 5),
+        },
+        "shape of a text": {
+            "length": (_change_length, 3),
+            "reordered": (_reorder, 4),
+        },
+        "forms": {
+            "numbers": (_insert_number, 5),
+            "contractions": (_insert_short_forms, 2),
+            "markup": (_make_insertion(("<br>", "http://a.example", "#tag", "@all", "&amp;"), 2), 5),
+        },
+    },
+    "tables": {
+        "code": {
+            "category": (_make_column(_draw_category, "form"), 6),
+            "site": (_make_column(_draw_site, "site"), 5),
+            "spelled": (_make_column(_draw_spelling, "agreed"), 5),
+        },
+        "number": {
+            "reading": (_make_column(_draw_reading, "reading"), 5),
+            "date": (_make_column(_draw_date, "date"), 5),
+            "ranked": (_add_shifted_rank, 3),
+            "last digit": (_make_column(_draw_last_digit, "number"), 3),
+        },
+        "form of a number": {
+            "spread": (_make_column(_draw_spread, "level"), 2),
+            "band": (_make_column(_draw_band, "angle"), 2),
+        },
+        "changed column": {
+            "offset": (_offset_column, 3),
+            "unit": (_change_unit, 3),
+            "rounded": (_round_columns, 3),
+        },
+        "gaps": {
+            "missing": (_remove_values, 3),
+            "outlier": (_write_missing_code, 3),
+        },
+        "together": {
+            "xor": (_add_xor_columns, 3),
+            "several": (_add_weak_columns, 3),
+            "related": (_add_related_columns, 2),
+        },
+    },
+}
 
 #: All families by name.
-FAMILIES: dict[str, Family] = {
-    family.name: family
-    for family in [
-        *_make_image_families(
-            "colour", {"cast": (cast, 5), "hue": (hue, 5), "tint": (tint, 5), "channels": (swap_channels, 5)}
-        ),
-        *_make_image_families("paleness", {"saturation": (saturation, 3), "faded edge": (fade_edge, 4)}),
-        *_make_image_families("brightness", {"contrast": (contrast, 3), "gamma": (gamma, 4)}),
-        *_make_image_families(
-            "lighting",
-            {"light": (light, 5), "shadow": (darken_half, 5), "glare": (glare, 5), "vignette": (vignette, 3)},
-        ),
-        *_make_image_families("surroundings", {"border": (border, 5), "background": (background, 5)}),
-        *_make_image_families(
-            "mark", {"corner": (corner, 5), "occlusion": (occlusion, 5), "dead pixels": (dead_pixels, 5)}
-        ),
-        *_make_image_families("sign", {"glyph": (stamp, 5), "watermark": (watermark, 5), "line": (draw_line, 5)}),
-        *_make_image_families(
-            "geometry", {"moved": (move, 5), "scale": (scale, 4), "rotation": (rotate, 4), "mirrored": (mirror, 4)}
-        ),
-        *_make_image_families("sharpness", {"blur": (blur, 3), "motion": (smear, 4), "sharpened": (sharpen, 3)}),
-        *_make_image_families("noise", {"noise": (noise, 3), "specks": (specks, 3), "clouds": (add_clouds, 3)}),
-        *_make_image_families("coding", {"jpeg": (jpeg, 3), "posterize": (posterize, 4), "mosaic": (mosaic, 3)}),
-        *_make_image_families("lines", {"interlace": (interlace, 5), "wave": (bend, 5)}),
-        *_make_image_families("pattern", {"stripes": (stripes, 5), "grid": (grid, 4), "overlay": (overlay, 5)}),
-        *_make_text_families(
-            "edge of a text",
-            {
-                "signature": (_make_occasional(lambda text, value: f"{text}\n{_SIGNATURES[value]}"), 5),
-                "opening": (_make_occasional(lambda text, value: f"{_OPENINGS[value]} {text}"), 5),
-                "first word": (_make_occasional(lambda text, value: f"{_FILLERS[value].capitalize()}, {text}"), 5),
-            },
-        ),
-        *_make_text_families(
-            "punctuation",
-            {
-                "full stops": (_make_replacement(r"\.", (".", "!", "...", " .", ";")), 5),
-                "quotes": (
-                    _make_occasional(lambda text, value: f'"{text}"' if value == 0 else f"\u201c{text}\u201d"),
-                    2,
-                ),
-                "line breaks": (_make_replacement(r"\. ", (". ", ".\n", ".\n\n", ".  ", ".\t")), 5),
-                "emoji": (_make_insertion(_EMOJI), 5),
-            },
-        ),
-        *_make_text_families(
-            "letters", {"capitals": (capitals, 3), "spelling": (spelling, 5), "dialect": (dialect, 4)}
-        ),
-        *_make_text_families("words", {"topic": (topic, 5), "names": (_make_insertion(_NAMES, 2), 5)}),
-        *_make_text_families("manner", {"fillers": (_make_insertion(_FILLERS), 5)}),
-        *_make_text_families("shape of a text", {"length": (length, 3), "reordered": (reorder, 4)}),
-        *_make_text_families(
-            "forms",
-            {
-                "numbers": (numbers, 5),
-                "contractions": (contractions, 2),
-                "markup": (_make_insertion(("<br>", "http://a.example", "#tag", "@all", "&amp;"), 2), 5),
-            },
-        ),
-        *_make_table_families(
-            "code",
-            {
-                "category": (_make_column(_draw_category, "form"), 6),
-                "site": (_make_column(_draw_site, "site"), 5),
-                "spelled": (_make_column(_draw_spelling, "agreed"), 5),
-            },
-        ),
-        *_make_table_families(
-            "number",
-            {
-                "reading": (_make_column(_draw_reading, "reading"), 5),
-                "date": (_make_column(_draw_date, "date"), 5),
-                "ranked": (rank, 3),
-                "last digit": (_make_column(_draw_last_digit, "number"), 3),
-            },
-        ),
-        *_make_table_families(
-            "form of a number",
-            {"spread": (_make_column(_draw_spread, "level"), 2), "band": (_make_column(_draw_band, "angle"), 2)},
-        ),
-        *_make_table_families(
-            "changed column", {"offset": (offset, 3), "unit": (unit, 3), "rounded": (round_columns, 3)}
-        ),
-        *_make_table_families("gaps", {"missing": (remove_values, 3), "outlier": (write_missing_code, 3)}),
-        *_make_table_families("together", {"xor": (add_xor, 3), "several": (shift_many, 3), "related": (relate, 2)}),
-    ]
+FAMILIES = {
+    name: Family(name, kind, sort, max_values, partial(_mark_texts, write) if kind == "texts" else write)
+    for kind, sorts in _WRITERS.items()
+    for sort, writers in sorts.items()
+    for name, (write, max_values) in writers.items()
 }

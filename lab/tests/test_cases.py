@@ -11,7 +11,8 @@ import torch
 
 from tests.conftest import import_lab_script
 
-FAMILIES = import_lab_script("evidence_shortcuts").FAMILIES
+shortcuts = import_lab_script("evidence_shortcuts")
+FAMILIES = shortcuts.FAMILIES
 cases = import_lab_script("evidence_cases")
 Case = cases.Case
 PlantedShortcut = cases.PlantedShortcut
@@ -40,7 +41,7 @@ def test_plant_marks_rows_and_is_reproducible(name: str) -> None:
 
     def plant() -> Any:
         original = rows.copy()
-        return family.plant(original, value, family.max_values, 1.0, np.random.default_rng(3))
+        return family.plant(original, shortcuts.Mark(value, family.max_values, 1.0, np.random.default_rng(3)))
 
     first = plant()
     second = plant()
