@@ -10,18 +10,22 @@ import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from PIL import Image
 
-from logit_correction import Audit, audit, from_table
+from logit_correction import Audit, audit, from_arrays, from_table
 from logit_correction.checksums import write_checksums
 from logit_correction.runs.options import build_config
 from logit_correction.shortcuts.audit_files import SEALED
 from logit_correction.shortcuts.audit_page import print_audit
-from logit_correction.shortcuts.conflicts import ConflictDescriber
+from logit_correction.shortcuts.conflicts import ConflictDescriber, find_explaining_views, measure_resemblance
+from logit_correction.shortcuts.search import Search
 
 from .conftest import fill_sheet
 
@@ -102,6 +106,45 @@ def test_conflict_describer_says_nothing_of_random_conflicts(tmp_path: Path) -> 
     for seed in range(20):
         share = (0.02, 0.1, 0.5)[seed % 3]
         assert describe_frame(draw_table(400, seed), draw.random(400) < share, tmp_path) == []
+
+
+@pytest.mark.parametrize("is_informative", [True, False])
+def test_view_that_only_knows_which_label_conflicts_more_often_explains_nothing(is_informative: bool) -> None:
+    """Rows of label 0 conflict often, those of label 1 rarely, and the view nearly always predicts label 1."""
+    draw = np.random.default_rng(0)
+    label = torch.arange(400) // 200
+    is_conflicting = draw.random(400) < np.where(label == 0, 0.6, 0.05)
+    probability = 0.2 + 0.2 * draw.random(400) - (0.1 * is_conflicting if is_informative else 0)
+    of_zero = torch.from_numpy(np.where(label == 0, probability, 0.3 - probability / 2))
+    views = ("colour",)
+    search = SimpleNamespace(
+        held_out=SimpleNamespace(rows=torch.arange(400), split="train"),
+        label=label,
+        evidence={},
+        predictions={views: torch.stack([of_zero, 1 - of_zero], dim=1)},
+        rank_informative_views=lambda: [SimpleNamespace(views=views, breadth=1)],
+    )
+    conflicts = pd.DataFrame({"conflicting": is_conflicting})
+    expected = views if is_informative else ()
+    assert find_explaining_views(cast(Search, search), conflicts, ()) == expected
+
+
+def test_images_shown_share_what_resembles_the_other_label(tmp_path: Path) -> None:
+    """Of rows that conflict alike, those come first that have the cue of the other label, by their features."""
+    draw = np.random.default_rng(0)
+    label = np.arange(300) // 150
+    has_other_cue = np.arange(300) % 10 == 0
+    features = draw.normal(size=(300, 8))
+    features[:, 0] += 6 * np.where(has_other_cue, 1 - label, label)
+    is_hard = np.arange(300) % 10 == 5  # which the estimate flags as well
+    table = build_config(from_arrays(features, label)).data.make().build()
+    rows = table.split["train"].numpy()
+    is_flagged = (has_other_cue | is_hard)[rows]
+    kept = {number: rows[(label[rows] == number) & ~is_flagged] for number in (0, 1)}
+    for number in (0, 1):
+        flagged = rows[is_flagged & (label[rows] == number)]
+        resemblance = measure_resemblance(table, flagged, kept[number], kept[1 - number])
+        assert resemblance[has_other_cue[flagged]].min() > resemblance[is_hard[flagged]].max()
 
 
 def test_page_names_the_planted_column_as_corrected(

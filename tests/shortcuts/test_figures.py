@@ -287,7 +287,7 @@ def expect_new_rows_figures(answered_audit: Audit, truth: np.ndarray) -> list[Ex
     assert summary["answers"] == len(answered) and summary["rows"] == len(rows)
     weight = 1 / rows["chance_1"].to_numpy()[answered]
     gains = list[float]()
-    figures: list[ExpectedFigures] = [("In-distribution rows are", [summary["usual_rows"]])]
+    figures: list[ExpectedFigures] = [("Usual rows are", [summary["usual_rows"]])]
     for number, candidate in enumerate(candidates):
         name = candidate["name"].replace("`", "")
         differs = predictions[number] != predictions[0]
@@ -314,15 +314,16 @@ def expect_new_rows_figures(answered_audit: Audit, truth: np.ndarray) -> list[Ex
     figures += expect_answer_figures(answered_audit, predictions, truth, answered)
     best = int(np.argmax(gains))
     best_candidate = candidates[best]
-    disagreement_in_training = candidates[best]["differs_usual"]
+    increases = [candidate["differs_new"] - candidate["differs_usual"] for candidate in candidates]
+    most_changed = 1 + int(np.argmax(increases[1:]))
     assert summary["chosen"] == best_candidate["name"]
     figures.append(
         (
             "disagree on",
             [
-                100 * (predictions[best] != predictions[0]).mean(),
+                100 * (predictions[most_changed] != predictions[0]).mean(),
                 len(rows),
-                100 * disagreement_in_training,
+                100 * candidates[most_changed]["differs_usual"],
                 100 * summary["likely"],
             ],
         )
@@ -349,9 +350,9 @@ def expect_new_rows_figures(answered_audit: Audit, truth: np.ndarray) -> list[Ex
                 for end in ("accuracy", "low", "high")
             ]
             figures += [("On all new rows", ends)]
-        figures.append(
-            ("On the validation rows accuracy", [100 * candidates[number]["like_training"] for number in (0, best)])
-        )
+        accuracies = [100 * candidate["like_training"] for candidate in candidates if candidate["weight"]]
+        ends = sorted({min(accuracies), max(accuracies)})
+        figures.append(("On the validation rows ERM", [100 * candidates[0]["like_training"], *ends]))
     return figures
 
 

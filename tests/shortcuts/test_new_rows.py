@@ -159,6 +159,8 @@ def test_answers_in_several_rounds_select_the_correction(copy: Audit, tmp_path: 
         ("erm_accuracy", (get_predictions(rows)[0] == truth).mean()),
     ):
         assert average[kind]["low"] - 0.05 < share < average[kind]["high"] + 0.05
+    difference = average["accuracy"]["accuracy"] - average["erm_accuracy"]["accuracy"]
+    assert difference == pytest.approx(average["gain"])  # figures of one sentence agree
     assert sum(label["probability_best"] for label in new["candidates"]) == pytest.approx(1)
     assert "fix.yaml" in read_page(copy) and "By 50 labelled new rows" in repr(copy)
     assert Audit(copy.path).summary == copy.summary  # sealed and whole
@@ -299,7 +301,7 @@ def test_new_rows_without_a_shift_need_no_labels(tmp_path: Path) -> None:
         similar_audit.path / "sheet.csv"
     ).exists()
     page = read_page(similar_audit)
-    assert "Train ERM: the new rows resemble the old ones." in page and "fix.yaml --out ordinary" in page
+    assert "Train ERM: no shift was found in the new rows." in page and "fix.yaml --out ordinary" in page
     assert similar_audit.advised_config.method.name == "ERM"
 
 
@@ -471,6 +473,7 @@ def test_unreadable_new_rows_are_left_out_with_one_warning(tmp_path: Path) -> No
         partial_audit = audit(TRAINING_FRAME, tmp_path / "out", new_rows=tmp_path / "new.csv", **SHORT)
     texts = [str(warning.message) for warning in warnings if "left out of the new rows" in str(warning.message)]
     assert len(texts) == 1 and "2 rows" in texts[0] and "line 4" in texts[0] and "line 9" in texts[0]
+    assert partial_audit.summary["new_rows"]["notes"] == texts and "2 rows left out" in read_page(partial_audit)
     rows = partial_audit.new_rows
     assert rows["row"].tolist() == [row for row in range(300) if row not in (2, 7)]
     assert (rows["line"] == rows["row"] + 2).all()

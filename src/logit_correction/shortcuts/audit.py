@@ -479,7 +479,11 @@ def audit_into(
             f"{format_option('ask')} asks about new rows: give them by {format_option('new_rows')}, a folder or a table"
         )
     opened = None if new_rows is None else open_new_rows(new_rows, built)
-    known_rows = read_new_rows(opened, built) if has_new_rows else None
+    with warnings.catch_warnings(record=True) as remarks:  # the page repeats them
+        warnings.simplefilter("always")
+        known_rows = read_new_rows(opened, built) if has_new_rows else None
+    for remark in remarks:
+        warnings.warn_explicit(remark.message, remark.category, remark.filename, remark.lineno)
     held_out = _predict_by_given_classifier(built, run, predictions)
     estimator = built.algorithm.attributes
     assert isinstance(estimator, Auto)
@@ -514,7 +518,8 @@ def audit_into(
                 legitimate=tuple(estimator.legitimate),
                 when_unsure=estimator.when_unsure,
             )
-            selection = replace(selection, single=single, view_shifts=sample.compare_views())
+            notes = tuple(str(remark.message) for remark in remarks if remark.category is InputWarning)
+            selection = replace(selection, single=single, view_shifts=sample.compare_views(), notes=notes)
             summary = write_selection(staged, folder, summary, selection, rows, known_views)
         summary = replace(summary, record=replace(summary.record, seconds=time.monotonic() - started))
         write_summary(staged, summary, folder, is_trusted=True, rows=rows)

@@ -343,7 +343,7 @@ def _format_selection_headline(selection: Selection) -> str:
     elif selection.changed and selection.num_needed == 0:
         reason = "no correction gives a new row another label"
     else:
-        reason = "the new rows resemble the old ones"
+        reason = "no shift was found in the new rows"
     return f"Train {selection.chosen}: {reason}."
 
 
@@ -371,8 +371,7 @@ def _describe_average(selection: Selection) -> str:
         before = _format_accuracy(average.erm_accuracy)
         after = _format_accuracy(average.accuracy)
         text = f"{text}. On all new rows {BASELINE} is right in {before}, and this in {after}"
-    alone = f" by `{selection.chosen}` alone" if len(selection.members) > 1 else ""
-    return f"{text}. {_describe_in_distribution_cost(selection, selection.correction)}{alone}"
+    return f"{text}. {_describe_in_distribution_cost(selection)}"
 
 
 def _format_accuracy(interval: Interval) -> str:
@@ -388,9 +387,7 @@ def _describe_shift(selection: Selection) -> str:
             f"All candidates give each of the {rows} the label of {BASELINE}, but how sure they are differs more than "
             "on rows like the training data"
         )
-    candidate = selection.correction or max(
-        selection.candidates[1:], key=lambda result: result.differs_new - result.differs_usual
-    )
+    candidate = max(selection.candidates[1:], key=lambda result: result.differs_new - result.differs_usual)
     new = format_percent(candidate.differs_new, unit=" %")
     in_distribution = format_percent(candidate.differs_usual, unit=" %")
     disagree = (
@@ -400,7 +397,7 @@ def _describe_shift(selection: Selection) -> str:
     chance = f"without a change, chance alone shows as much in {format_percent(selection.p_value, unit=' %')} of audits"
     if selection.changed:
         return f"{disagree}: something that held there may not hold here ({chance})"
-    return f"{disagree}, which chance explains: {chance}"
+    return f"{disagree}, which chance may explain: {chance}"
 
 
 def _describe_answers(selection: Selection) -> str:
@@ -414,11 +411,16 @@ def _describe_answers(selection: Selection) -> str:
     return _describe_average(selection)
 
 
-def _describe_in_distribution_cost(selection: Selection, correction: CandidateResult) -> str:
-    before = format_percent(selection.candidates[0].valid_accuracy, unit=" %")
-    after = format_percent(correction.valid_accuracy, unit=" %")
-    change = f"stays at {after}" if before == after else f"goes from {before} to {after}"
-    return f"On the validation rows accuracy {change}"
+def _describe_in_distribution_cost(selection: Selection) -> str:
+    """Return the accuracy of ERM on validation rows, and of each member alone, since nothing averages them there."""
+    accuracies = [result.valid_accuracy for result in selection.members]
+    before, lowest, highest = (
+        format_percent(accuracy, unit="")
+        for accuracy in (selection.candidates[0].valid_accuracy, min(accuracies), max(accuracies))
+    )
+    after = highest if lowest == highest else f"{lowest} to {highest}"
+    members = "the members, each alone," if len(accuracies) > 1 else "this"
+    return f"On the validation rows {BASELINE} is right in {before} %, {members} in {after} %"
 
 
 def _format_points(share: float | None) -> str:

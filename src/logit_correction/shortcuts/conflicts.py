@@ -34,6 +34,11 @@ MAX_LABELS = 6
 #: Images of a side.
 MAX_IMAGES = 6
 
+#: Rows of the clearest score among which the images of a side are chosen, at most; also the bias-aligned rows that they
+#: are compared with; and the nearest of these that count.
+MAX_COMPARED_ROWS = 1000
+NUM_NEAREST = 10
+
 #: Families of views of fine detail, which is lost where an image is made small; and the side of the crop that shows it.
 FINE_FAMILIES = {"file", "spectrum", "stripes", "texture"}
 CROP_SIDE = 64
@@ -124,29 +129,47 @@ def estimate_conflicts(trainer: Trainer) -> ConflictFrame | None:
 
 
 def find_explaining_views(search: Search, conflicts: ConflictFrame, views: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the views whose probe contradicts the label on just the rows that conflict; none if no views do.
+    """Return the narrow views whose probe contradicts the label on just the rows that conflict; none if no views do.
 
     They name what an estimator without views, such as ``XRM``, has found, and what of a view of rich statistics counts.
+    A view of rich statistics, such as ``texture``, names nothing.
+    Rows are compared within a label: where rows of one label conflict more often, any probe that rarely predicts this
+    label would seem to explain it.
 
     Args:
         search: The search in the training rows; its probes were not trained on the rows that they predict.
         conflicts: From ``estimate_conflicts``.
         views: That are corrected by; narrow ones need no other name.
     """
-    from sklearn.metrics import roc_auc_score
-
     is_conflicting = conflicts["conflicting"].to_numpy()[search.held_out.rows.numpy()]
     is_narrow = views in search.evidence and search.evidence[views].breadth < RICH
     if is_narrow or search.held_out.split != "train" or len(np.unique(is_conflicting)) < 2:
         return ()
-    label = search.label.unsqueeze(1)
+    label = search.label
     explaining = []
     for evidence in search.rank_informative_views():
-        area = roc_auc_score(is_conflicting, -search.predictions[evidence.views].gather(1, label).squeeze(1))
-        if area >= MIN_EXPLAINING_AUC:  # a narrow view is what a person would name
-            explaining.append((evidence.breadth < RICH, area, evidence.views))
-    explained_by = max(explaining)[2] if explaining else ()
+        if evidence.breadth >= RICH:
+            continue
+        contradiction = -search.predictions[evidence.views].gather(1, label.unsqueeze(1)).squeeze(1)
+        area = _compute_area_within_labels(is_conflicting, contradiction.numpy(), label.numpy())
+        if area >= MIN_EXPLAINING_AUC:
+            explaining.append((area, evidence.views))
+    explained_by = max(explaining)[1] if explaining else ()
     return () if {*explained_by} & {*views} else explained_by
+
+
+def _compute_area_within_labels(is_conflicting: NDArray[Any], score: NDArray[Any], label: NDArray[Any]) -> float:
+    """Return the mean of the areas under the ROC curve of each label, by its number of conflicting rows."""
+    from sklearn.metrics import roc_auc_score
+
+    areas = []
+    counts = []
+    for number in np.unique(label[is_conflicting]):
+        of_label = label == number
+        if not is_conflicting[of_label].all():
+            areas.append(roc_auc_score(is_conflicting[of_label], score[of_label]))
+            counts.append(is_conflicting[of_label].sum())
+    return float(np.average(areas, weights=counts)) if areas else 0.5
 
 
 class ConflictDescriber:
@@ -156,7 +179,7 @@ class ConflictDescriber:
         """Store the data; words and columns are read when they are first needed."""
         self._table = table
         rows = table.split["train"]
-        self._sample = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MAX_ROWS)).astype(np.int64))
+        self._sample = take_evenly(np.arange(len(rows)), MAX_ROWS)
         self._rows = rows[self._sample]
 
     @cached_property
@@ -331,9 +354,11 @@ def find_main_attribute(conflicts: ConflictFrame) -> str | None:
 
 
 def build_image_contrast(table: DataTable, conflicts: ConflictFrame, views: Sequence[str]) -> Contrast | None:
-    """Return bias-aligned and bias-conflicting images of each label, those of the clearest score first.
+    """Return bias-aligned and bias-conflicting images of each label, those first that differ most clearly.
 
-    Of views of fine detail they are the middle of the image files.
+    Rows of the clearest score are often merely hard, such as dark blond hair. With frozen features, those come first
+    that also resemble bias-aligned rows of another label, or do not: what these have in common can be seen. Without,
+    the score alone decides. Of views of fine detail they are the middle of the image files.
 
     Args:
         table: The data.
@@ -344,14 +369,20 @@ def build_image_contrast(table: DataTable, conflicts: ConflictFrame, views: Sequ
     crop = CROP_SIDE if any(name.family in FINE_FAMILIES for name in names) else None
     cells = () if crop else tuple(name.member for name in names if name.family == "places")
     rows = []
+    aligned = conflicts[conflicts["conflicting"].eq(False)]
     for label in list_conflicting_labels(conflicts):
         of_label = conflicts[conflicts["label"] == label]
+        is_own = aligned["label"].eq(label)
+        own, others = (aligned.loc[mask, "row"].to_numpy() for mask in (is_own, ~is_own))
         images: dict[str, Any] = {}
         counts = []
         for kind, is_conflicting in (("agree", False), ("conflict", True)):
             members = of_label[of_label["conflicting"].eq(is_conflicting)]
             counts.append(len(members))
-            members = members.sort_values("score", ascending=not is_conflicting, kind="stable")[:MAX_IMAGES]
+            members = members.sort_values("score", ascending=not is_conflicting, kind="stable")[:MAX_COMPARED_ROWS]
+            resemblance = measure_resemblance(table, members["row"].to_numpy(), own, others)
+            order = np.argsort(-resemblance if is_conflicting else resemblance, kind="stable")
+            members = members.iloc[order[:MAX_IMAGES]]
             numbers = members["row"].tolist()
             pixels = table.inputs.images(torch.tensor(numbers, dtype=torch.long))
             if pixels is None:
@@ -363,6 +394,36 @@ def build_image_contrast(table: DataTable, conflicts: ConflictFrame, views: Sequ
         looks_like = find_main_attribute(of_label)
         rows.append(ContrastRow(str(label), rows=counts[1], other_rows=counts[0], looks_like=looks_like, **images))
     return Contrast("images", ", ".join(views), tuple(rows), cells, crop) if rows else None
+
+
+def measure_resemblance(
+    table: DataTable, rows: NDArray[np.int64], own: NDArray[np.int64], others: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Return how much more rows resemble bias-aligned rows of other labels than of their own; 0 without features.
+
+    The difference of the mean cosine similarities, of standardised features, to the ``NUM_NEAREST`` rows of each side.
+
+    Args:
+        table: The data.
+        rows: (n,) numbers of rows of a label.
+        own: Bias-aligned rows of this label, of which ``MAX_COMPARED_ROWS`` at even distances are taken.
+        others: Bias-aligned rows of other labels, also.
+    """
+    if len(table.info.input_shape) != 1 or not len(own) or not len(others):
+        return np.zeros(len(rows))
+    references = [take_evenly(side, MAX_COMPARED_ROWS) for side in (own, others)]
+    inputs = [table.inputs.fetch(torch.tensor(part)).cpu() for part in (rows, *references)]
+    deviation, mean = torch.std_mean(torch.cat(inputs[1:]), dim=0)
+    features, *sides = (torch.nn.functional.normalize((part - mean) / deviation.clamp_min(1e-6)) for part in inputs)
+    near_own, near_others = (
+        (features @ side.T).topk(min(NUM_NEAREST, len(side))).values.mean(dim=1).numpy() for side in sides
+    )
+    return np.asarray(near_others - near_own, dtype=np.float64)
+
+
+def take_evenly(values: NDArray[np.int64], max_values: int) -> NDArray[np.int64]:
+    """Return at most so many of the values, at even distances."""
+    return values[np.unique(np.linspace(0, len(values) - 1, min(len(values), max_values)).astype(np.int64))]
 
 
 def _encode_image(table: DataTable, row: int, image: Tensor, crop: int | None) -> str:

@@ -199,6 +199,9 @@ def select_from_answers(rows: NewRows, selection: Selection) -> Selection:
         estimate_accuracy((predicted[positions] == label) * 1.0, weight, stratum[positions], stratum_sizes)
         for predicted in (average.predictions, rows.predictions[0])
     )
+    if accuracy is not None and erm_accuracy is not None:  # which differ by the gain as it is shown, shrunk
+        shrunk = (erm_accuracy.accuracy or 0.0) + average.gain
+        accuracy = replace(accuracy, accuracy=min(max(shrunk, accuracy.low), accuracy.high))
     likeliest = 1 + int(average.weight[1:].argmax())
     interval = _build_gain_interval(average.gain, average.error)
     num_answers = (rows.predictions != rows.predictions[0])[:, positions].sum(axis=1)

@@ -275,6 +275,7 @@ class Selection:
         answered_rows: Rows of sheets that were answered, with the predictions, those in dispute first.
         num_needed: Further answers after which it should be clear whether the best candidate beats ERM; None without
             answers, but 0 where no answer could decide that.
+        notes: Warnings about the new rows as they were read, such as values beyond the range of the training data.
     """
 
     rows: int
@@ -296,6 +297,7 @@ class Selection:
     learns_from_answers: bool = True
     view_shifts: tuple[ViewShift, ...] | None = None
     answered_rows: tuple[AnsweredRow, ...] = ()
+    notes: tuple[str, ...] = ()
 
     @property
     def correction(self) -> CandidateResult | None:
