@@ -412,7 +412,7 @@ def measure_resemblance(
     if len(table.info.input_shape) != 1 or not len(own) or not len(others):
         return np.zeros(len(rows))
     references = [take_evenly(side, MAX_COMPARED_ROWS) for side in (own, others)]
-    inputs = [table.inputs.fetch(torch.tensor(part)).cpu() for part in (rows, *references)]
+    inputs = [torch.as_tensor(table.inputs.fetch(torch.tensor(part))).cpu() for part in (rows, *references)]
     deviation, mean = torch.std_mean(torch.cat(inputs[1:]), dim=0)
     features, *sides = (torch.nn.functional.normalize((part - mean) / deviation.clamp_min(1e-6)) for part in inputs)
     near_own, near_others = (
