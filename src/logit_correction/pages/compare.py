@@ -415,10 +415,15 @@ def _format_json_key(value: Any) -> str:
     return json.dumps(value, sort_keys=True, default=str)
 
 
-def _flatten_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _flatten_settings(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return settings that are not None; options of a part as ``part option``, the part's name as ``part``."""
-    flat = pd.json_normalize(dict(settings), sep=" ").to_dict("records")[0] if settings else {}
-    return {str(name).removesuffix(" name"): value for name, value in flat.items() if value is not None}
+    flat: dict[str, Any] = {}
+    for name, value in sorted(settings.items(), key=lambda setting: isinstance(setting[1], Mapping)):  # parts last
+        if isinstance(value, Mapping):
+            flat.update(_flatten_settings(value, f"{prefix}{name} "))
+        elif value is not None:
+            flat[f"{prefix}{name}".removesuffix(" name")] = value
+    return flat
 
 
 def is_user_data(data: DataSummary) -> bool:
