@@ -7,7 +7,9 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -57,37 +59,59 @@ def make_predictions(seed: int = 0, groups: Any = GROUPS, names: tuple[str, str]
     return pd.concat(frames, ignore_index=True)
 
 
-def score(rows: pd.DataFrame, metric: str) -> float:
-    """An accuracy in %, by the package."""
+def score(rows: pd.DataFrame, metrics: Iterable[str]) -> dict[str, float]:
+    """Accuracies in %, by the package."""
     logits = np.eye(2)[rows["prediction"]]
     attribute_arguments = (["0", "1"], rows["attribute"].to_numpy(), ["0", "1"])
     predictions = Predictions(np.arange(len(rows)), rows["label"].to_numpy(), logits, *attribute_arguments)
-    return 100 * float(EvaluatedRows.from_predictions(predictions, Correlation.one_to_one(2)).compute_metric(metric))
+    evaluated = EvaluatedRows.from_predictions(predictions, Correlation.one_to_one(2))
+    return {metric: 100 * float(evaluated.compute_metric(metric)) for metric in metrics}
 
 
-@pytest.mark.parametrize("metric", ["average", "group_balanced", "worst_group", "worst_class", "minority", "majority"])
-def test_influence_gives_the_error_of_resampled_test_rows(metric: str) -> None:
+#: Metric -> the columns whose groups keep their numbers of rows when test rows are drawn again.
+STRATA = {
+    "average": ("test_set",),
+    "group_balanced": ("label", "attribute"),
+    "worst_group": ("label", "attribute"),
+    "worst_class": ("label",),
+    "minority": ("minority",),
+    "majority": ("minority",),
+}
+
+
+@cache
+def resample_differences(strata: tuple[str, ...]) -> dict[str, list[float]]:
+    """Return of each metric of these strata the difference of two rows of a grid on 150 draws of the test rows."""
     rows = make_predictions()
     first, second = (rows[rows["row"] == name].reset_index(drop=True) for name in ("LC", "ERM"))
-    fixed = {"average": "test_set", "worst_class": "label", "minority": "minority", "majority": "minority"}
-    strata = first.groupby(fixed.get(metric, ["label", "attribute"])).indices  # whose sizes do not vary
+    positions = first.groupby(list(strata)).indices.values()
     draw = np.random.default_rng(1)
-    differences = []
+    metrics = [metric for metric, columns in STRATA.items() if columns == strata]
+    differences: dict[str, list[float]] = {metric: [] for metric in metrics}
     for _ in range(150):
-        drawn = np.concatenate([draw.choice(places, len(places)) for places in strata.values()])
-        differences.append(score(first.iloc[drawn], metric) - score(second.iloc[drawn], metric))
-    first_influence = compute_influence(first, metric)
-    second_influence = compute_influence(second, metric)
+        drawn = np.concatenate([draw.choice(places, len(places)) for places in positions])
+        scores = [score(frame.iloc[drawn], metrics) for frame in (first, second)]
+        for metric in metrics:
+            differences[metric].append(scores[0][metric] - scores[1][metric])
+    return differences
+
+
+@pytest.mark.parametrize("metric", STRATA)
+def test_influence_gives_the_error_of_resampled_test_rows(metric: str) -> None:
+    rows = make_predictions()
+    first_influence, second_influence = (
+        compute_influence(rows[rows["row"] == name].reset_index(drop=True), metric) for name in ("LC", "ERM")
+    )
     assert first_influence is not None and second_influence is not None
     deviation = 100 * math.sqrt(((first_influence.values - second_influence.values) ** 2).sum())
-    assert np.std(differences) == pytest.approx(deviation, rel=0.15)
+    assert np.std(resample_differences(STRATA[metric])[metric]) == pytest.approx(deviation, rel=0.15)
     assert 0 < 100**2 * first_influence.floor < deviation**2
 
 
 def test_estimate_difference_is_a_paired_t_interval_widened_by_test_rows() -> None:
     predictions = pd.concat([make_predictions(seed) for seed in range(4)], ignore_index=True)
     scores = predictions.groupby(["row", "column", "seed"])[predictions.columns.tolist()].apply(
-        lambda rows: score(rows, "group_balanced")
+        lambda rows: score(rows, ["group_balanced"])["group_balanced"]
     )
     first, second = (scores[name].to_numpy() for name in ("LC", "ERM"))
     wanted = ttest_rel(first, second).confidence_interval(0.9)
