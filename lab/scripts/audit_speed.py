@@ -1,11 +1,11 @@
-"""How much longer an audit with new rows takes than in another checkout, and how fast its fix predicts.
+"""How much longer does an audit with new rows take than in another checkout, and how fast does its fix predict?
 
-    git worktree add --detach BASE 512cce61   # the last commit before averages, corrections and what changed
+    git worktree add --detach BASE 512cce61   # the last commit before averages and corrections
     python lab/scripts/audit_speed.py WORK --base BASE/src
 
-Makes a table, photos and texts in WORK, each with a shortcut and new rows without it, and audits them in turn with the
-package of this checkout and that of BASE, caches empty, in seconds of the processor. Then it trains an average of three
-members on 1,280 features, as a fix on frozen features is, and ERM, and times the predictions of both in turn.
+Writes a table, photos and texts into WORK, each with a shortcut and new rows without it, and audits them in turn with
+the package of this checkout and that of BASE, with empty caches, in processor seconds. Then trains ERM and an average
+of three members on 1,280 features, like a fix on frozen features, and times the predictions of both in turn.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ from logit_correction import from_arrays, train
 from logit_correction.data import digits
 from logit_correction_lab.sources.planted import Planted
 
-#: Rows of the training data, and new rows.
+#: Rows of the data.
 ROWS = 2000
+
+#: New rows.
 NEW_ROWS = 500
 
 
 def write_table(folder: Path) -> list[str]:
-    """Write a table of ten columns, of which `site` is a shortcut; return the options of the audit."""
+    """Write a table of ten columns, with `site` as a shortcut; return the options of the audit."""
     generator = np.random.default_rng(0)
     for name, rows, agreement in (("data", ROWS, 0.95), ("new", NEW_ROWS, 0.5)):
         label = generator.integers(2, size=rows)
@@ -82,7 +84,13 @@ WRITERS = {"table": write_table, "photos": write_photos, "texts": write_texts}
 
 
 def time_audit(folder: Path, options: list[str], package: Path) -> float:
-    """Return the processor's seconds of an audit with the package in a folder, its workers included."""
+    """Return the processor seconds of an audit and its workers.
+
+    Args:
+        folder: Folder of the data, into which the audit is written.
+        options: Options of the audit.
+        package: Folder that holds the package.
+    """
     out = folder / "audit"
     shutil.rmtree(out, ignore_errors=True)
     shutil.rmtree(folder / "cache", ignore_errors=True)
@@ -123,7 +131,7 @@ def time_predictions(times: int) -> float:
     return statistics.median(ratios)
 
 
-def main() -> None:
+def compare_speed() -> None:
     """Time all audits, and print medians and ratios."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("work", type=Path)
@@ -135,15 +143,15 @@ def main() -> None:
     for name in options.sets:
         folder = options.work.resolve() / name
         folder.mkdir(parents=True, exist_ok=True)
-        words = WRITERS[name](folder)
+        audit_options = WRITERS[name](folder)
         seconds: dict[str, list[float]] = {"now": [], "base": []}
         for _ in range(options.times):
-            seconds["base"].append(time_audit(folder, words, options.base.resolve()))
-            seconds["now"].append(time_audit(folder, words, package))
+            seconds["base"].append(time_audit(folder, audit_options, options.base.resolve()))
+            seconds["now"].append(time_audit(folder, audit_options, package))
         ratios = [now / base for now, base in zip(seconds["now"], seconds["base"], strict=True)]
         print(f"{name}: {statistics.median(ratios):.2f}", {key: np.round(values, 1) for key, values in seconds.items()})
     print(f"prediction of a fix over ERM: {time_predictions(10 * options.times):.2f}")
 
 
 if __name__ == "__main__":
-    main()
+    compare_speed()

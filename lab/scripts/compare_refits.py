@@ -1,11 +1,11 @@
-"""What training again on all rows wins, on small samples of real sets: not at all, for equal epochs, for equal steps.
+"""What does training again on all rows win on small samples of real sets, for equal epochs and for equal steps?
 
     python lab/scripts/compare_refits.py OUT.csv --real FOLDER --seeds 5
 
 Draws a few rows of the training part of each set, divides them as a user's table is (70, 10 and 20 %), trains by each
 method, and trains again on all of them: for as many epochs as were selected, or for as many steps (epochs times old
-rows over new rows). Rows that were not drawn judge, at most 4,000; no variant trains on them. It continues where it was
-killed. FOLDER holds the packages of the source ``Wild``, unpacked.
+rows over new rows). At most 4,000 of the other rows evaluate; no variant trains on them. The command continues where it
+was killed. FOLDER holds the packages of the source ``Wild``, unpacked.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ VIEWS = {
     "celeba-subset": "texture",
 }
 
-#: Sets whose test rows are drawn as the training rows are: all rows are drawn anew by each seed.
+#: Sets whose test rows are distributed like the training rows, so that each seed draws from all rows.
 ALIKE = ("german", "compas", "law", "adult")
 
 #: Numbers of rows that are drawn; 330 is a small table of a user.
@@ -55,12 +55,17 @@ SIZES = (330, 1000, 2000)
 #: Methods that are trained again.
 METHODS = ("ERM", "LC by a view", "LC by Online")
 
-#: Most rows that judge.
-MAX_JUDGES = 4000
+#: Greatest number of rows that evaluate.
+MAX_EVALUATED = 4000
 
 
 def build_base_table(name: str, real: Path) -> tuple[DataTable, RunConfig]:
-    """Return all rows of a set, photos as features of the encoder, and the config that fits them."""
+    """Return all rows of a set, photos as features of the encoder, and the config that suits them.
+
+    Args:
+        name: The set.
+        real: Folder of the packages of ``Wild``.
+    """
     config = build_set_config(name, 0, real)
     config = replace(config, method=build_config(config.data, method="ERM").method)
     prepared = prepare_run(config, Display())
@@ -70,8 +75,15 @@ def build_base_table(name: str, real: Path) -> tuple[DataTable, RunConfig]:
 def draw_sample(table: DataTable, name: str, size: int, seed: int) -> tuple[DataTable, np.ndarray] | None:
     """Draw rows of a set and divide them.
 
+    Args:
+        table: All rows of the set.
+        name: The set.
+        size: Number of rows to draw.
+        seed: Seed of all draws.
+
     Returns:
-        The table of these rows, with drawn splits, and the rows that judge; None if the set has too few rows.
+        The table of these rows, with drawn splits, and the positions of the rows that evaluate; None if the set has too
+        few rows.
     """
     generator = np.random.default_rng([seed, size])
     split = {key: rows.numpy() for key, rows in table.split.items()}
@@ -79,17 +91,26 @@ def draw_sample(table: DataTable, name: str, size: int, seed: int) -> tuple[Data
     if len(pool) < size * (1.2 if name in ALIKE else 1.0):
         return None
     order = generator.permutation(pool)
-    judges = order[size:] if name in ALIKE else generator.permutation(split["test"])
+    evaluated = order[size:] if name in ALIKE else generator.permutation(split["test"])
     drawn = order[:size]
     label = torch.full_like(table.label, -1)
     label[drawn] = table.label[drawn]
     splits, _ = make_splits(label, [None] * len(label), list(map(str, table.label_names)), Splitting(seed=seed))
     sample = replace(table, split=splits, drawn=("valid", "test"), scoring=None, correlation=None)
-    return sample, judges[:MAX_JUDGES]
+    return sample, evaluated[:MAX_EVALUATED]
 
 
 def train_again(prepared: PreparedRun, trainer: Trainer, scale: float) -> torch.nn.Module:
-    """Train the method of a run anew on all rows, with the number of epochs and the schedule times ``scale``."""
+    """Train the method of a run again, on all rows.
+
+    Args:
+        prepared: The run, with a finished search for a shortcut.
+        trainer: Its training on the training split.
+        scale: Factor of the number of epochs and of the schedule.
+
+    Returns:
+        The trained network.
+    """
     table = extend_training_split(prepared.table)
     total = prepared.config.training.epochs or 1
     epochs = max(1, round(scale * total))
@@ -105,9 +126,15 @@ def train_again(prepared: PreparedRun, trainer: Trainer, scale: float) -> torch.
     return algorithm.network
 
 
-def judge(network: torch.nn.Module, table: DataTable, judges: np.ndarray) -> dict[str, float]:
-    """Return the accuracy (%) on the rows that judge, and its mean over the groups label by attribute."""
-    rows = torch.from_numpy(judges)
+def measure_accuracy(network: torch.nn.Module, table: DataTable, evaluated: np.ndarray) -> dict[str, float]:
+    """Return the accuracy in %, and the mean of that of the groups (label by attribute).
+
+    Args:
+        network: The network.
+        table: The data.
+        evaluated: Positions of the rows that evaluate.
+    """
+    rows = torch.from_numpy(evaluated)
     logits = compute_test_outputs(network.cpu().eval(), replace(table, split={**table.split, "test": rows}))
     right = (logits.argmax(dim=1) == table.label[rows]).double().numpy()
     group = (table.label[rows] * 1000 + table.attribute[rows]).numpy()
@@ -118,19 +145,26 @@ def judge(network: torch.nn.Module, table: DataTable, judges: np.ndarray) -> dic
 
 
 def build_method(name: str, view: str) -> dict[str, Any]:
-    """Return the config of one of ``METHODS``."""
+    """Return the options of a method.
+
+    Args:
+        name: One of ``METHODS``.
+        view: The view of ``LC by a view``.
+    """
     by_view = {"name": "Auto", "decided_by": "answers", "shortcut": [view]}
     attributes = {"LC by a view": by_view, "LC by Online": "Online"}
     return {"name": "LC", "attributes": attributes[name]} if name in attributes else {"name": name}
 
 
-def compare(base: RunConfig, sample: DataTable, judges: np.ndarray, facts: dict[str, Any]) -> list[dict[str, Any]]:
+def compare_variants(
+    base: RunConfig, sample: DataTable, evaluated: np.ndarray, facts: dict[str, Any]
+) -> list[dict[str, Any]]:
     """Train a method on the training split, and again on all rows.
 
     Args:
         base: Config that fits all rows of the set, for the network.
         sample: The rows that were drawn.
-        judges: The rows that judge.
+        evaluated: Positions of the rows that evaluate.
         facts: ``set``, ``rows``, ``seed`` and ``method``.
 
     Returns:
@@ -156,12 +190,12 @@ def compare(base: RunConfig, sample: DataTable, judges: np.ndarray, facts: dict[
     }
     epochs = {"epochs": prepared.config.training.epochs, "selected": trainer.get_selected_epochs()[0]}
     return [
-        {**facts, "variant": variant, **epochs, **judge(network, sample, judges)}
+        {**facts, "variant": variant, **epochs, **measure_accuracy(network, sample, evaluated)}
         for variant, network in networks.items()
     ]
 
 
-def summarize(table: pd.DataFrame) -> pd.DataFrame:
+def summarize_refits(table: pd.DataFrame) -> pd.DataFrame:
     """Return the mean gain (points) over the training on the split alone, and its standard error over the samples."""
     keys = ["set", "rows", "seed", "method"]
     values = table.set_index([*keys, "variant"])[["accuracy", "balanced"]].unstack("variant")
@@ -173,8 +207,8 @@ def summarize(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(gains).groupby(["rows", "method"]).agg(["mean", "sem", "count"]).round(2)
 
 
-def main() -> None:
-    """Compare all variants on all sets."""
+def compare_refits() -> None:
+    """Compare all variants on the sets of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("out", type=Path, help="table of all accuracies")
     parser.add_argument("--real", type=Path, default=Path(), help="folder of the packages of Wild")
@@ -183,7 +217,9 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--methods", nargs="*", default=list(METHODS))
     options = parser.parse_args()
-    done = pd.read_csv(options.out) if options.out.exists() else pd.DataFrame(columns=["set", "rows", "seed", "method"])
+    results = (
+        pd.read_csv(options.out) if options.out.exists() else pd.DataFrame(columns=["set", "rows", "seed", "method"])
+    )
     for name in options.sets:
         table, base = build_base_table(name, options.real)
         for size in options.sizes:
@@ -191,14 +227,14 @@ def main() -> None:
                 drawn = draw_sample(table, name, size, seed)
                 for method in options.methods if drawn is not None else []:
                     facts = {"set": name, "rows": size, "seed": seed, "method": method}
-                    if (done[list(facts)] == list(facts.values())).all(axis=1).any():
+                    if (results[list(facts)] == list(facts.values())).all(axis=1).any():
                         continue
-                    lines = compare(base, *drawn, facts)
+                    lines = compare_variants(base, *drawn, facts)
                     print(name, size, seed, method, flush=True)
-                    done = pd.concat([done, pd.DataFrame(lines)])
-                    done.round(2).to_csv(options.out, index=False)
-    print(summarize(done).T.to_string())
+                    results = pd.concat([results, pd.DataFrame(lines)])
+                    results.round(2).to_csv(options.out, index=False)
+    print(summarize_refits(results).T.to_string())
 
 
 if __name__ == "__main__":
-    main()
+    compare_refits()

@@ -1,26 +1,27 @@
-"""What labels of a few new rows win: one candidate, an average, a correction on top, and published methods.
+"""How much accuracy do labels of a few new rows win: by one candidate, an average, a correction, published methods?
 
     python lab/scripts/new_rows.py collect OUT --sets column digits signature topic ... --seeds 3
     python lab/scripts/compare_selection.py OUT --answers 5 10 20 50 --times 10 --csv selection-sets.csv
 
-Reads what ``collect`` keeps: the logits of every candidate on the test rows, the features in front of ERM's last layer,
-and further trainings of ERM. Half of the test rows (of each group: label by attribute) stand for new rows, at most
-1,000 with all groups alike; the other half judges, with all groups alike. Every rule gets the same number of true
-labels. "Share" is the part of the single best candidate's gain over ERM that a rule wins, over the sets where this is 3
-points or more. Elsewhere nothing is to be won: the mean change and the worst set are written.
+Reads what ``collect`` writes: logits of every candidate on the test rows, the features in front of ERM's last layer,
+and further trainings of ERM. In each group (label by attribute) half of the test rows stand for new rows, at most 1,000
+in all, and the other half evaluates; both have all groups in equal shares. Every rule gets the same number of true
+labels. ``gain_won`` is the share of the best candidate's gain over ERM that a rule wins, over the sets where this gain
+is 3 points or more; ``elsewhere`` is the mean change on the other sets, and ``elsewhere_worst`` that of the worst set.
+A set and seed takes seconds with ``--quick`` and minutes without.
 
-``--like training`` draws and judges by the shares of the training rows, ``mixture`` by the mean of both, ``labels`` by
-those of training, except that one label has 80 %. The share ``--wrong`` of the labels is wrong. ``--harder`` draws and
-judges rows of which ERM is least sure. ``--without`` leaves candidates out.
+``--like training`` draws and evaluates by the shares of the training rows, ``mixture`` by the mean of both, ``labels``
+by those of training, except that one label has 80 %. The share ``--wrong`` of the labels is wrong. ``--harder`` takes
+only rows on which ERM is least sure. ``--without`` leaves candidates out.
 
-Rules; new rows are asked about whether or not a change of the inputs was seen, as with ``--ask``:
+Rules; labels are given whether or not a change of the inputs was detected, as with ``--ask``:
 
 - average: rows as an audit asks, of 20 and more half by disagreement and half uniform; members weighted by the
   probability of being best, also where ERM would be advised
 - average, dispute: the same, all rows by disagreement
 - advised: the average, or ERM where that is advised; advised if sure: ERM unless the 90 % interval excludes 0
 - taught: ``advised``, the average or ERM, with the correction learned from the same labels, what a fix trains; taught
-  all: the average, advised or not; taught if changed: only asked where a change was seen
+  all: the average, advised or not; taught if changed: only where a change was detected, else ERM
 - single: the likeliest candidate, or ERM, as with ``--single``; greatest gain: the candidate of the greatest gain
 - ERM taught: the correction of ERM's logits
 - uniform average: all candidates, no label; ERM average: as many ERMs, no label
@@ -45,32 +46,32 @@ from logit_correction.runs import teaching
 from logit_correction.shortcuts import averaging, sampling, selection
 from logit_correction_lab import active_selection
 
-#: What a method that reads the true attribute is called; it is no candidate.
+#: Name of the method that reads the true attribute, which a candidate may not.
 TRUE = "LC by the true attribute"
 
-#: Gain of the best candidate (points) from which there is something to win.
+#: Least gain of the best candidate over ERM, in points, of the sets of ``gain_won``.
 MIN_GAIN = 3.0
 
 
 @dataclass(frozen=True)
 class Sample:
-    """New rows and the rows that judge, of one collected set.
+    """New rows and the rows that evaluate, of one collected set.
 
     Attributes:
         logits: (C, N, L) centred logits of the candidates on all test rows, ERM first.
         label: (N,) true labels.
         answers: (N,) labels that a person gives.
         pool: (M,) positions of the new rows.
-        judge: (J,) positions of the rows that judge.
+        evaluated: (J,) positions of the rows that evaluate.
         weight: (J,) weights of these, which sum to 1.
-        prior_gain: (C,) of the candidates by the validation rows; None where a change was seen.
+        prior_gain: (C,) gains of the candidates on validation rows; None where a change of the inputs was detected.
     """
 
     logits: np.ndarray
     label: np.ndarray
     answers: np.ndarray
     pool: np.ndarray
-    judge: np.ndarray
+    evaluated: np.ndarray
     weight: np.ndarray
     prior_gain: np.ndarray | None
 
@@ -80,24 +81,29 @@ class Sample:
         return np.asarray(self.logits[:, self.pool].argmax(axis=2))
 
     def measure_accuracy(self, logits: np.ndarray) -> float:
-        """Return the accuracy (%) of logits (N, L) on the rows that judge."""
-        return float(100 * self.weight @ (logits[self.judge].argmax(axis=1) == self.label[self.judge]))
+        """Return the accuracy (%) of logits (N, L) on the rows that evaluate."""
+        return float(100 * self.weight @ (logits[self.evaluated].argmax(axis=1) == self.label[self.evaluated]))
 
 
-def compute_groups(kept: dict[str, Any], rows: dict[str, Any]) -> np.ndarray:
-    """Return the group of each of ``rows``: label by attribute, or the label where attributes are unknown or one."""
-    attribute = kept["attribute"]
+def compute_groups(collected: dict[str, Any], rows: dict[str, Any]) -> np.ndarray:
+    """Return the group of each row: label by attribute, or the label where the test has fewer than two attributes.
+
+    Args:
+        collected: What ``collect`` wrote of a set.
+        rows: ``label`` and ``attribute`` of rows.
+    """
+    attribute = collected["attribute"]
     has_groups = (attribute >= 0).all() and len(np.unique(attribute)) > 1
     return np.asarray(rows["label"] * 1000 + (rows["attribute"] if has_groups else 0))
 
 
 def compute_group_shares(
-    kept: dict[str, Any], groups: np.ndarray, like: str, generator: np.random.Generator
+    collected: dict[str, Any], groups: np.ndarray, like: str, generator: np.random.Generator
 ) -> np.ndarray:
     """Return the share of each group among the new rows.
 
     Args:
-        kept: What ``collect`` kept of a set.
+        collected: What ``collect`` wrote of a set.
         groups: (G,) groups.
         like: The option ``--like``.
         generator: Draws the label that is common with ``labels``.
@@ -105,7 +111,7 @@ def compute_group_shares(
     equal = np.full(len(groups), 1 / len(groups))
     if like == "groups":
         return equal
-    training_groups = compute_groups(kept, kept["trained on"])
+    training_groups = compute_groups(collected, collected["trained on"])
     shares = np.array([(training_groups == group).mean() for group in groups])
     if like == "mixture":
         shares = (equal + shares) / 2
@@ -117,35 +123,41 @@ def compute_group_shares(
     return np.asarray(shares / shares.sum())
 
 
-def draw_sample(kept: dict[str, Any], seed: int, options: argparse.Namespace) -> Sample:
-    """Divide the test rows of a collected set into new rows and rows that judge, by a seed."""
+def draw_new_rows(collected: dict[str, Any], seed: int, options: argparse.Namespace) -> Sample:
+    """Divide the test rows of a set into new rows and rows that evaluate.
+
+    Args:
+        collected: What ``collect`` wrote of the set.
+        seed: Seed of all draws.
+        options: Options of the command line.
+    """
     generator = np.random.default_rng(seed)
-    names = [name for name in kept["found"] if name not in (TRUE, *options.without)]
-    logits = center(np.stack([kept["found"][name]["test"] for name in names]))
-    validation = np.stack([kept["found"][name]["usual"] for name in names]).astype(np.float64)
-    label = kept["label"]
-    group = compute_groups(kept, kept)
+    names = [name for name in collected["found"] if name not in (TRUE, *options.without)]
+    logits = center(np.stack([collected["found"][name]["test"] for name in names]))
+    validation = np.stack([collected["found"][name]["usual"] for name in names]).astype(np.float64)
+    label = collected["label"]
+    group = compute_groups(collected, collected)
     groups = np.unique(group)
-    shares = compute_group_shares(kept, groups, options.like, generator)
+    shares = compute_group_shares(collected, groups, options.like, generator)
     eligible = np.ones(len(label), dtype=bool)
     if options.harder:
         confidence = softmax(logits[0], axis=1).max(axis=1)
         eligible = confidence <= np.quantile(confidence, 1 / 3)
     pools = list[np.ndarray]()
-    judges = list[np.ndarray]()
+    evaluated_parts = list[np.ndarray]()
     for value in groups:
         rows = generator.permutation(np.flatnonzero((group == value) & eligible))
         pools.append(rows[: len(rows) // 2])
-        judges.append(rows[len(rows) // 2 :])
+        evaluated_parts.append(rows[len(rows) // 2 :])
     sizes = [len(rows) / share for rows, share in zip(pools, shares, strict=True) if len(rows) and share]
     size = min([options.new_rows, *sizes]) + 1e-6
     pool = np.concatenate([rows[: int(size * share)] for rows, share in zip(pools, shares, strict=True)])
-    judge = np.concatenate(judges)
+    evaluated = np.concatenate(evaluated_parts)
     weight = np.concatenate(
-        [np.full(len(rows), share / max(1, len(rows))) for rows, share in zip(judges, shares, strict=True)]
+        [np.full(len(rows), share / max(1, len(rows))) for rows, share in zip(evaluated_parts, shares, strict=True)]
     )
     p_value = selection.compute_shift_p_value(compute_distances(logits[:, pool]), compute_distances(validation), seed)
-    valid_label = kept["valid label"]
+    valid_label = collected["valid label"]
     predictions = validation[:, : len(valid_label)].argmax(axis=2)
     prior_gain = averaging.compute_prior_gain(
         (predictions == valid_label).mean(axis=1), averaging.compute_disagreement(predictions), len(valid_label)
@@ -153,7 +165,7 @@ def draw_sample(kept: dict[str, Any], seed: int, options: argparse.Namespace) ->
     is_wrong = generator.random(len(label)) < options.wrong
     answers = np.where(is_wrong, (label + 1) % logits.shape[2], label)
     has_changed = p_value <= selection.SHIFT_LEVEL
-    return Sample(logits, label, answers, pool, judge, weight / weight.sum(), None if has_changed else prior_gain)
+    return Sample(logits, label, answers, pool, evaluated, weight / weight.sum(), None if has_changed else prior_gain)
 
 
 def center(logits: np.ndarray) -> np.ndarray:
@@ -169,9 +181,20 @@ def compute_distances(logits: np.ndarray) -> np.ndarray:
 
 
 def compare_rules(
-    kept: dict[str, Any], sample: Sample, counts: Sequence[int], seed: int, published: bool
+    collected: dict[str, Any], sample: Sample, counts: Sequence[int], seed: int, published: bool
 ) -> dict[int, dict[str, float]]:
-    """Return for each number of labels the balanced accuracy (%) of every rule."""
+    """Compute the accuracy of every rule with several numbers of labels.
+
+    Args:
+        collected: What ``collect`` wrote of the set.
+        sample: New rows and rows that evaluate.
+        counts: Numbers of labels.
+        seed: Seed of the rows that are labelled.
+        published: Whether published methods are among the rules.
+
+    Returns:
+        Number of labels -> rule -> balanced accuracy in %.
+    """
     label = sample.answers[sample.pool]
     pool_logits = sample.logits[:, sample.pool]
     predictions = sample.predictions
@@ -182,8 +205,8 @@ def compare_rules(
         "uniform average": sample.measure_accuracy(sample.logits.mean(axis=0)),
         "changed": float(sample.prior_gain is None),
     }
-    if kept.get("further ERM"):
-        erm_average = np.mean([sample.logits[0], *map(center, kept["further ERM"])], axis=0)
+    if collected.get("further ERM"):
+        erm_average = np.mean([sample.logits[0], *map(center, collected["further ERM"])], axis=0)
         constant["ERM average"] = sample.measure_accuracy(erm_average)
     selected = dict[str, list[int]]()
     if published:
@@ -195,17 +218,28 @@ def compare_rules(
     for position, count in enumerate(counts):
         result = dict(constant)
         result |= {rule: accuracy[candidates[position]] for rule, candidates in selected.items()}
-        result |= compare_averages(kept, sample, count, seed, accuracy)
-        if published and kept["features"]:
-            result["DFR"] = measure_retrained_layer(kept, sample, count, seed, accuracy[0])
+        result |= compare_averages(collected, sample, count, seed, accuracy)
+        if published and collected["features"]:
+            result["DFR"] = measure_retrained_layer(collected, sample, count, seed, accuracy[0])
         results[count] = result
     return results
 
 
 def compare_averages(
-    kept: dict[str, Any], sample: Sample, count: int, seed: int, accuracy: Sequence[float]
+    collected: dict[str, Any], sample: Sample, count: int, seed: int, accuracy: Sequence[float]
 ) -> dict[str, float]:
-    """Return the accuracy of what is selected, averaged and taught by so many labels."""
+    """Compute the accuracy of what the program selects, averages and teaches.
+
+    Args:
+        collected: What ``collect`` wrote of the set.
+        sample: New rows and rows that evaluate.
+        count: Number of labels.
+        seed: Seed of the rows that are labelled.
+        accuracy: Accuracy of each candidate in %.
+
+    Returns:
+        Rule -> balanced accuracy in %.
+    """
     predictions = sample.predictions
     pool_logits = sample.logits[:, sample.pool]
     averages = {}
@@ -232,23 +266,31 @@ def compare_averages(
         "single": accuracy[int(single.weight.argmax())] if single.is_advised else erm,
         "greatest gain": accuracy[int(average.candidate_gain.argmax())],
     }
-    if not kept["features"]:
+    if not collected["features"]:
         return result
     labelled = sample.pool[rows]
     row_weight = 1 / probability[rows]
-    result["taught all"] = measure_taught(kept, sample, averaged, labelled, row_weight)
-    result["ERM taught"] = measure_taught(kept, sample, sample.logits[0], labelled, row_weight)
+    result["taught all"] = measure_taught(collected, sample, averaged, labelled, row_weight)
+    result["ERM taught"] = measure_taught(collected, sample, sample.logits[0], labelled, row_weight)
     result["taught"] = result["taught all"] if average.is_advised else result["ERM taught"]
     result["taught if changed"] = result["taught"] if sample.prior_gain is None else erm
     return result
 
 
 def measure_taught(
-    kept: dict[str, Any], sample: Sample, logits: np.ndarray, labelled: np.ndarray, weight: np.ndarray
+    collected: dict[str, Any], sample: Sample, logits: np.ndarray, labelled: np.ndarray, weight: np.ndarray
 ) -> float:
-    """Return the accuracy (%) of logits (N, L) with the correction that is learned from labelled new rows."""
-    features = kept["features"]["test"].astype(np.float64)
-    mean = kept["features"]["mean"].astype(np.float64)
+    """Return the accuracy in % of logits with the correction that is learned from labelled new rows.
+
+    Args:
+        collected: What ``collect`` wrote of the set.
+        sample: New rows and rows that evaluate.
+        logits: (N, L) logits of all test rows.
+        labelled: (M,) positions of the labelled rows.
+        weight: (M,) their inverse-probability weights.
+    """
+    features = collected["features"]["test"].astype(np.float64)
+    mean = collected["features"]["mean"].astype(np.float64)
     scale = teaching.compute_feature_scale(features[sample.pool], mean)
     correction = teaching.fit_guarded_logit_correction(
         features[labelled], logits[labelled], sample.answers[labelled], mean, scale, weight=weight
@@ -256,33 +298,53 @@ def measure_taught(
     return sample.measure_accuracy(logits if correction.strength is None else logits + correction(features))
 
 
-def measure_retrained_layer(kept: dict[str, Any], sample: Sample, count: int, seed: int, erm: float) -> float:
-    """Return the accuracy of DFR on rows drawn uniformly, or that of ERM where they have one label."""
+def measure_retrained_layer(collected: dict[str, Any], sample: Sample, count: int, seed: int, erm: float) -> float:
+    """Return the accuracy in % of DFR on rows drawn uniformly, or that of ERM where they have one label.
+
+    Args:
+        collected: What ``collect`` wrote of the set.
+        sample: New rows and rows that evaluate.
+        count: Number of labels.
+        seed: Seed of the rows.
+        erm: Accuracy of ERM in %.
+    """
     rows = np.random.default_rng(seed).permutation(sample.pool)[:count]
-    features = kept["features"]["test"].astype(np.float64)
+    features = collected["features"]["test"].astype(np.float64)
     num_labels = sample.logits.shape[2]
-    logits = active_selection.retrain_last_layer(features, sample.answers, rows, num_labels, kept["features"]["scale"])
+    logits = active_selection.retrain_last_layer(
+        features, sample.answers, rows, num_labels, collected["features"]["scale"]
+    )
     return erm if logits is None else sample.measure_accuracy(logits)
 
 
 def measure_set(file: Path, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Return the mean balanced accuracy of every rule on one collected set, a line for each number of labels."""
-    kept = pickle.loads(file.read_bytes())  # which `collect` has written
+    """Return the mean balanced accuracy of every rule on one set, a line for each number of labels.
+
+    Args:
+        file: A file of ``collect``.
+        options: Options of the command line.
+    """
+    collected = pickle.loads(file.read_bytes())
     accuracies: dict[int, dict[str, list[float]]] = {count: defaultdict(list) for count in options.answers}
     for seed in range(options.times):
-        sample = draw_sample(kept, seed, options)
-        for count, result in compare_rules(kept, sample, options.answers, seed, not options.quick).items():
+        sample = draw_new_rows(collected, seed, options)
+        for count, result in compare_rules(collected, sample, options.answers, seed, not options.quick).items():
             for rule, value in result.items():
                 accuracies[count][rule].append(value)
     name, _, seed_name = file.stem.rpartition("-")
     return [
-        {"set": name, "seed": int(seed_name), "answers": count, **{rule: np.mean(v) for rule, v in of_count.items()}}
-        for count, of_count in accuracies.items()
+        {
+            "set": name,
+            "seed": int(seed_name),
+            "answers": count,
+            **{rule: np.mean(values) for rule, values in by_rule.items()},
+        }
+        for count, by_rule in accuracies.items()
     ]
 
 
-def summarize(table: pd.DataFrame) -> pd.DataFrame:
-    """Return for each rule and number of labels the share of the best gain, and the change where nothing can be won."""
+def summarize_gains(table: pd.DataFrame) -> pd.DataFrame:
+    """Return for each rule and number of labels its share of the best gain, and its change on the other sets."""
     means = table.drop(columns="seed").groupby(["set", "answers"], sort=False).mean().reset_index()
     rules = [name for name in means if name not in ("set", "answers", "best", "changed", "ERM")]
     lines = list[dict[str, Any]]()
@@ -301,8 +363,8 @@ def summarize(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(lines).round(2)
 
 
-def main() -> None:
-    """Compare all rules on what was collected."""
+def compare_rules_on_sets() -> None:
+    """Compare all rules on the sets of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="what `new_rows.py collect` wrote")
     parser.add_argument("--answers", type=int, nargs="*", default=[5, 10, 20, 50])
@@ -310,7 +372,7 @@ def main() -> None:
     parser.add_argument("--sets", nargs="*", help="only these sets")
     parser.add_argument("--new-rows", type=int, default=1000, help="most new rows")
     parser.add_argument("--wrong", type=float, default=0.0, help="share of the labels that are wrong")
-    parser.add_argument("--harder", action="store_true", help="only the third of the rows of which ERM is least sure")
+    parser.add_argument("--harder", action="store_true", help="only the third of the rows on which ERM is least sure")
     parser.add_argument("--like", choices=("groups", "training", "mixture", "labels"), default="groups")
     parser.add_argument("--without", nargs="*", default=[], help="candidates that are left out, such as 'LC by Online'")
     parser.add_argument("--quick", action="store_true", help="leave out the published methods")
@@ -324,8 +386,8 @@ def main() -> None:
     table = pd.DataFrame(lines)
     if options.csv:
         table.round(2).to_csv(options.csv, index=False)
-    print(summarize(table).to_string(index=False))
+    print(summarize_gains(table).to_string(index=False))
 
 
 if __name__ == "__main__":
-    main()
+    compare_rules_on_sets()

@@ -103,7 +103,7 @@ class Case:
         seed: Seed of everything that is drawn.
         kind: Images, texts or tables.
         data: The set that rows are taken from.
-        what: Content: one shortcut or two, or why there is no harmful one.
+        what: Content: one shortcut or two, or why no shortcut is harmful.
         labels: Number of labels; a set may have less.
         rows: Training rows; a set may have less.
         size: Height and width of images.

@@ -80,7 +80,12 @@ def unpack_packages(folder: Path) -> None:
 
 
 def unpack_tar(archive: Path, folder: Path) -> None:
-    """Unpack a tar archive into a folder."""
+    """Unpack a tar archive.
+
+    Args:
+        archive: The archive.
+        folder: Folder that its files are written to.
+    """
     with tarfile.open(archive) as members:
         members.extractall(folder, filter="data")
 

@@ -440,7 +440,7 @@ def _fade_colours_at_edge(images: Images, mark: Mark) -> Images:
     return images + part * (_make_grey(images) - images)
 
 
-# -- texts: families, each of which marks one text
+# -- texts: families, which mark one text at a time
 
 
 def _mark_texts(mark_text: MarkText, texts: list[str], mark: Mark) -> list[str]:

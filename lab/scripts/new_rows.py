@@ -1,11 +1,12 @@
-"""Trains all candidates on sets with known groups, and keeps what they predict: what ``compare_selection.py`` reads.
+"""Trains all candidates on sets with known groups and writes what they predict, for ``compare_selection.py``.
 
     python lab/scripts/new_rows.py collect OUT --sets compas bar digits signature:control --seeds 3 --real FOLDER
     python lab/scripts/new_rows.py collect OUT --drawn 100 --seed 7 --sources SETS     # cases of evidence_cases.py
 
-``collect`` trains all candidates once on each set and keeps their logits on validation and test rows, one file for each
-set and seed; it continues where it was killed. FOLDER holds ``BAR`` and the packages of the source ``Wild``, unpacked;
-SETS is what ``evidence_sets.py`` wrote. ``evidence_model.py`` is fitted to what it keeps of drawn cases.
+All candidates are trained once on each set, and their logits on validation and test rows are written to OUT, a file for
+each set and seed; the command continues where it was killed. FOLDER holds ``BAR`` and the unpacked packages of the
+source ``Wild``; SETS was written by ``evidence_sets.py``. ``evidence_model.py`` is fitted to the drawn cases. A set
+takes from half a minute (tables) to an hour (photos), a drawn case about a minute.
 """
 
 from __future__ import annotations
@@ -138,14 +139,25 @@ def collect(config: RunConfig, out: Path, **facts: Any) -> None:
 
 @torch.no_grad()
 def compute_test_outputs(network: Callable[[Any], torch.Tensor], table: DataTable, split: str = "test") -> torch.Tensor:
-    """Return what a network gives for all rows of a split, one line each."""
+    """Return the outputs of a network for all rows of a split.
+
+    Args:
+        network: Turns inputs (B, ...) into outputs (B, ...).
+        table: The data.
+        split: The split.
+
+    Returns:
+        (N, D), the outputs of each row flattened.
+    """
     return torch.cat([network(batch.inputs).flatten(1) for batch in BatchLoader(table, split).epoch()])
 
 
 def collect_features(network: torch.nn.Module, table: DataTable) -> dict[str, Any]:
     """Return the features of the test rows in front of a network's head, and their mean and deviation in training.
 
-    A network without features gives none.
+    Args:
+        network: The network; without ``features`` the result is empty.
+        table: The data.
     """
     if not hasattr(network, "features"):
         return {}
@@ -176,10 +188,10 @@ def collect_drawn(number: int, seed: int, out: Path, sources: Path) -> None:
     collect(config, file, case=case.to_dict(), family=case.family)
 
 
-def main() -> None:
-    """Collect what the command line asks for."""
+def collect_sets() -> None:
+    """Collect the sets and drawn cases of the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("collect",))
+    parser.add_argument("command", choices=("collect",))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sets", nargs="*", default=[])
     parser.add_argument("--seeds", type=int, default=1)
@@ -198,4 +210,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    collect_sets()

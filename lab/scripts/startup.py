@@ -47,7 +47,7 @@ STARTS = {
 }
 
 
-def write_table(path: Path) -> None:
+def write_patients(path: Path) -> None:
     """Write 2,000 rows of two numbers, two categories and a label."""
     generator = random.Random(0)
     with path.open("w", newline="") as file:
@@ -62,7 +62,7 @@ def write_table(path: Path) -> None:
 def measure_processor_seconds(arguments: list[str]) -> float:
     """Run Python with arguments, in which ``{folder}`` stands for a folder with ``rows.csv``."""
     with tempfile.TemporaryDirectory() as folder:
-        write_table(Path(folder, "rows.csv"))
+        write_patients(Path(folder, "rows.csv"))
         command = [sys.executable, *(argument.replace("{folder}", folder) for argument in arguments)]
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)

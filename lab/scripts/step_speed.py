@@ -112,13 +112,25 @@ def make_step(parameters: Any, compute_loss: Callable[[Batch], torch.Tensor], ba
 
 
 def make_erm_step(table: DataTable, batches: Iterator[Batch], hidden: tuple[int, ...] = HIDDEN) -> Function:
-    """Return a step of ERM outside the library; the parameters are those of ``make_step`` and of the network."""
+    """Return a step of ERM outside the library.
+
+    Args:
+        table: The data, for the shape of the inputs.
+        batches: A batch for each step, without end.
+        hidden: Widths of the network.
+    """
     network = MLP(table.info, hidden)
     return make_step(network.parameters(), lambda batch: cross_entropy(network(batch.inputs), batch.label), batches)
 
 
 def make_lc_step(table: DataTable, batches: Iterator[Batch], options: Options) -> Function:
-    """Return a step of the last stage of LC, long after every ramp-up, in the same loop as ``make_erm_step``."""
+    """Return a step of the last stage of LC, long after every ramp-up, in the same loop as that of ERM.
+
+    Args:
+        table: The data.
+        batches: A batch for each step, without end.
+        options: Options of LC.
+    """
     algorithm = LC(lambda: MLP(table.info, HIDDEN), table.info, **options)
     algorithm.setup(build_training_rows(table, algorithm, 1))
     algorithm.begin_stage(algorithm.num_stages - 1, None)
@@ -187,7 +199,14 @@ def compare_times(
 
 
 def compare_steps(table: DataTable, batches: list[Batch], num_rounds: int, block: int = 5) -> dict[str, Timing]:
-    """Compare steps of LC with two steps of ERM, the floor F, in blocks of ``block`` steps."""
+    """Compare steps of LC with two steps of ERM, the floor F.
+
+    Args:
+        table: The data.
+        batches: Batches in memory.
+        num_rounds: Number of rounds.
+        block: Steps that follow each other in a round.
+    """
     first, second, single = (make_erm_step(table, itertools.cycle(batches)) for _ in range(3))
     steps = {"floor F: two raw ERM steps": [first, second] * block, "one": [single] * block}
     for name, make_options in LC_OPTIONS.items():
@@ -196,7 +215,13 @@ def compare_steps(table: DataTable, batches: list[Batch], num_rounds: int, block
 
 
 def compare_epochs(table: DataTable, batches: list[Batch], num_rounds: int) -> dict[str, Timing]:
-    """Compare epochs by the library's loop with raw steps of two networks on batches in memory."""
+    """Compare epochs by the library's loop with as many raw steps of two networks.
+
+    Args:
+        table: The data.
+        batches: Batches in memory, for the raw steps.
+        num_rounds: Number of rounds.
+    """
     raw_steps = [make_erm_step(table, itertools.cycle(batches)) for _ in range(2)]
     epochs = {"floor: two raw epochs, data ready": raw_steps * math.ceil(NUM_TRAIN / BATCH)}
     for name in (SETTLED, BOTH):
@@ -207,7 +232,16 @@ def compare_epochs(table: DataTable, batches: list[Batch], num_rounds: int) -> d
 
 
 def compare_trainings(table: DataTable, num_rounds: int, epochs: int) -> list[Timing]:
-    """Compare whole trainings: those of ERM, LC by default (``Auto``) and LC with given attributes, in this order."""
+    """Compare whole trainings.
+
+    Args:
+        table: The data.
+        num_rounds: Number of rounds.
+        epochs: Epochs of a training.
+
+    Returns:
+        Timings of ERM, LC by default (``Auto``) and LC with given attributes.
+    """
     trainings = {
         "floor: ERM": [make_training(table, ERM, epochs=epochs)],
         "LC by default (Auto)": [make_training(table, LC, epochs=epochs)],
@@ -273,7 +307,7 @@ def measure_loop_overhead(num_rounds: int, num_steps: int = 1500, window: int = 
     return overhead / loader_overhead
 
 
-def main() -> int:
+def measure_speed() -> int:
     """Measure everything; return 1 where a goal is missed and ``--check`` is given."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=60, help="rounds of the comparison of steps")
@@ -308,4 +342,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(measure_speed())

@@ -38,7 +38,7 @@ def test_rules_are_compared_on_each_set(option: str, tmp_path: Path, monkeypatch
         (tmp_path / file).write_bytes(pickle.dumps(kept))
     command = f"compare_selection.py {tmp_path} --answers 4 8 --times 2 --csv {tmp_path / 'sets.csv'} {option}"
     monkeypatch.setattr(sys, "argv", command.split())
-    import_lab_script("compare_selection").main()
+    import_lab_script("compare_selection").compare_rules_on_sets()
     written = pd.read_csv(tmp_path / "sets.csv")
     expected = [
         (name, seed, answers) for name, seed in (("digits", 0), ("digits", 1), ("mails", 0)) for answers in (4, 8)
