@@ -80,7 +80,8 @@ def test_options_without_a_component_name_go_to_the_default_component() -> None:
         ({"devices": 3, "batch_size": 10}, "`batch_size` is 10, but must be divisible by the 3 processes"),
         ({"method": {"name": "LC", "strength": None}}, "`strength` is None, but must be float"),
         ({"method": {"name": "LC", "prior": {"momentum": 0.7}}}, "`prior` has options, but no name: give `prior` too"),
-        ({"method": {"name": "LC", "attributes": {"name": "Online", "schedule": "x"}}}, "Literal['same', 'none']"),
+        ({"method": {"name": "LC", "attributes": {"name": "Online", "schedule": "x"}}}, "must be one of same, none"),
+        ({"encoder": {"name": "FromRun"}}, "`encoder.run` is missing"),
         (
             {"method": {"name": "LC", "attributes": {"name": "Clusters", "attributes": {"name": "Online", "q": "h"}}}},
             "`attributes.attributes.q` is 'h', but must be float",

@@ -259,6 +259,7 @@ def read_name_of_trained_candidate(answered: Audit) -> str:
     ("change", "message"),
     [
         (lambda sheet: sheet.assign(answer="sick"), r"'sick' is not a label.*the labels are ill, well"),
+        (lambda sheet: sheet.assign(answer="sick" * 999), r"'(sick){15}' is not a label"),
         (lambda sheet: sheet.assign(answer=""), "has no answer: fill in the column answer"),
         (lambda sheet: sheet.assign(row=10**6), "row 1000000 was not asked"),
         (lambda sheet: pd.DataFrame({"row": [*{*range(300)} - {*sheet["row"]}][:1], "answer": "ill"}), "was not asked"),
@@ -446,6 +447,13 @@ def test_unknown_label_folder_of_new_images_is_refused(photos: Path, tmp_path: P
         assert not (tmp_path / "out").exists()
 
 
+def test_label_folders_inside_other_folders_are_named(photos: Path, tmp_path: Path) -> None:
+    shutil.copytree(photos / "new", tmp_path / "new" / "site")
+    with pytest.warns(InputWarning, match=r"labels are read from folders directly in .*new/site/bright"):
+        photo_audit = audit(photos / "old", tmp_path / "out", new_rows=tmp_path / "new", size=10, epochs=1, threads=1)
+    assert photo_audit.summary["new_rows"]["labelled"] == 0
+
+
 def test_new_photos_have_the_labels_of_their_folders_and_others_none(photos: Path, tmp_path: Path) -> None:
     new = Path(shutil.copytree(photos / "new", tmp_path / "new"))
     loose = sorted(path.name for path in (new / "dark").iterdir())[:3]
@@ -475,7 +483,9 @@ def test_unreadable_new_rows_are_left_out_with_one_warning(tmp_path: Path) -> No
     assert (rows["line"] == rows["row"] + 2).all()
     sheet = pd.read_csv(partial_audit.path / "sheet.csv", dtype={"answer": object})
     sheet["answer"] = SHIFTED_FRAME["outcome"].to_numpy()[sheet["row"]]
-    partial_audit.answer(sheet)
+    with_gap = pd.concat([sheet.astype({"row": float, "line": float}), pd.DataFrame([{}])])  # 126 is then 126.0
+    with_gap.to_csv(tmp_path / "with_gap.csv", index=False)
+    partial_audit.answer(tmp_path / "with_gap.csv")
     answered_rows = partial_audit.new_rows[partial_audit.new_rows["label_number"] >= 0]
     assert (
         np.array(NAMES)[answered_rows["label_number"]] == SHIFTED_FRAME["outcome"].to_numpy()[answered_rows["row"]]

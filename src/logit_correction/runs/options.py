@@ -539,6 +539,8 @@ def parse_options(parser: OptionParser, values: Mapping[str, Any]) -> dict[str, 
         wrong = [option for option in options if f'"{option}"' in message]
         if wrong:  # the parser's message would take ten lines
             message = _describe_type_error(wrong[-1], options[wrong[-1]], parser)
+        for option in re.findall(r"^the following arguments are required: (\S+)$", message):
+            message = f"{format_option(option)} is missing: {parser.actions[option].help}"
         raise InputError(message) from error
     for option, value in options.items():
         is_text = isinstance(value, str) and "str" in parser.types.get(option, "")
@@ -581,6 +583,8 @@ def _restore_text(parsed: dict[str, Any], option: str, text: str) -> None:
 def _describe_type_error(option: str, value: Any, parser: OptionParser) -> str:
     expected = parser.types.get(option, "another type")
     example = ", such as [a,b]" if "list[" in expected else ""
+    if expected.startswith("Literal["):
+        expected = "one of " + ", ".join(re.findall(r"'(.+?)'", expected))
     message = f"{format_option(option)} is {value!r}, but must be {expected}{example}"
     values = value if isinstance(value, list) else [value]
     if "str" in expected and not all(isinstance(part, str) for part in values):

@@ -29,7 +29,7 @@ from logit_correction.data.stores import build_view_inputs
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, InputWarning
 from logit_correction.evaluation.predictions import Array
-from logit_correction.formatting import format_option, format_row_count
+from logit_correction.formatting import format_first, format_option, format_row_count
 from logit_correction.functional import wilson_interval
 from logit_correction.runs.assemble import PreparedRun
 from logit_correction.runs.row_inputs import concatenate_inputs
@@ -75,6 +75,14 @@ def open_new_rows(new_rows: Any, prepared_run: PreparedRun) -> list[Rows]:
     loose = list_own_images(new_rows)
     if labelled and loose:
         rows += source.new_rows(loose)
+    folders_of_images = {} if labelled else {file.parent: None for part in rows for file in part.files or ()}
+    like_labels = [str(folder) for folder in folders_of_images if folder.name.casefold() in label_names]
+    if like_labels:
+        warnings.warn(
+            f"labels are read from folders directly in {new_rows}, so these give none: {format_first(like_labels, 3)}",
+            InputWarning,
+            stacklevel=2,
+        )
     return rows
 
 

@@ -35,8 +35,9 @@ ANSWER = "answer"
 #: Most pixels along the longer side of a picture on the page of rows to label.
 PICTURE_SIDE = 640
 
-#: Faults of a sheet that a message lists, and answers in it that contradict earlier ones.
+#: Faults of a sheet that a message lists, characters of a wrong answer, and answers that contradict earlier ones.
 MAX_FAULTS = 5
+MAX_ANSWER_LENGTH = 60
 MAX_CONTRADICTIONS = 20
 
 
@@ -103,14 +104,14 @@ def add_answers(
     for line, (row, answer) in enumerate(zip(row_numbers, answers, strict=True)):
         position = position_by_row.get(str(row), -1)
         label = label_by_name.get(matches.get(names[line], names[line]))
+        if answer is None:
+            continue
         if position < 0 or rows.rounds[position] < 1:
             faults.append(f"row {str(row)[:20]} was not asked")
         elif any(_differs_as_text(frame[name].iloc[line], rows.descriptions[name].iloc[position]) for name in known_by):
             faults.append(f"row {row} is another one here: the sheet is that of another audit")
-        elif answer is None or not answer.strip():
-            continue
         elif label is None:
-            faults.append(f"row {row}: {answer!r} is not a label")
+            faults.append(f"row {row}: {answer[:MAX_ANSWER_LENGTH]!r} is not a label")
         elif position in labels:
             faults.append(f"row {row} is there twice")
         else:
@@ -142,7 +143,12 @@ def _normalize_case_and_spaces(name: str) -> str:
 
 
 def _differs_as_text(value: Any, other: Any) -> bool:
-    return str(value).strip() != str(other).strip()
+    return _remove_decimals(str(value).strip()) != _remove_decimals(str(other).strip())
+
+
+def _remove_decimals(number: str) -> str:
+    """Return a whole number without the zeros behind its point, which programs add to a column with gaps."""
+    return re.sub(r"\.0+$", "", number)
 
 
 def has_unread_answers(rows: NewRows, sheet: Path) -> bool:
@@ -161,7 +167,7 @@ def _read_sheet(
     sheet = sheet.rename(columns={name: str(name).strip().casefold() for name in sheet})
     check_required_columns(sheet, source_name, ("row", ANSWER))
     row_numbers = convert_to_texts(sheet["row"])
-    without_decimals = [row if row is None else re.sub(r"\.0+$", "", row) for row in row_numbers]
+    without_decimals = [row if row is None else _remove_decimals(row) for row in row_numbers]
     return sheet, without_decimals, convert_to_texts(sheet[ANSWER])
 
 
