@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from typing import Any, Literal
@@ -66,7 +66,7 @@ UNSEEN: dict[Kind, tuple[str, ...]] = {
 }
 
 #: Rows of the test like training; fewer where the set is small.
-NUM_LIKE = 800
+NUM_IN_DISTRIBUTION = 800
 
 #: Rows of the balanced test; fewer where the set is small.
 NUM_BALANCED = 1200
@@ -139,10 +139,6 @@ class Case:
         """Number of combinations of the values planted, 1 if nothing is."""
         return math.prod(planted.values for planted in self.planted)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values."""
-        return asdict(self)
-
 
 def draw_case(number: int, seed: int = 0) -> Case:
     """Draw the description of a case.
@@ -158,46 +154,46 @@ def draw_case(number: int, seed: int = 0) -> Case:
         seed: Seed of everything that is drawn.
     """
     families = list(FAMILIES.values())
-    turn, place = divmod(number, len(families) + len(families) // 2)
-    order = np.random.default_rng(derive_seed(seed, "round", turn)).permutation(len(families))
-    draw = np.random.default_rng(derive_seed(seed, "case", number))
+    round_number, place = divmod(number, len(families) + len(families) // 2)
+    order = np.random.default_rng(derive_seed(seed, "round", round_number)).permutation(len(families))
+    rng = np.random.default_rng(derive_seed(seed, "case", number))
     if place % 3 < 2:
         family = families[order[place // 3 * 2 + place % 3]]
-        content: What = "two" if draw.random() < 0.2 else "shortcut"
+        content: What = "two" if rng.random() < 0.2 else "shortcut"
     else:  # a clean case, of the kind of a family
         family = families[order[(place // 3 * 2 + 7) % len(families)]]
-        content = CLEAN[(place // 3 + turn) % len(CLEAN)]
-    labels = int(draw.choice([2, 2, 3, 4, 5]))
-    data = str(draw.choice(SETS[family.kind]))
+        content = CLEAN[(place // 3 + round_number) % len(CLEAN)]
+    labels = int(rng.choice([2, 2, 3, 4, 5]))
+    data = str(rng.choice(SETS[family.kind]))
     low, high = ROW_RANGES[family.kind]
-    rows = round(low * (high / low) ** draw.random())
-    case = Case(number, seed, family.kind, data, content, labels, rows, size=int(draw.choice([24, 28, 32])))
+    rows = round(low * (high / low) ** rng.random())
+    case = Case(number, seed, family.kind, data, content, labels, rows, size=int(rng.choice([24, 28, 32])))
     if content == "faint" and case.kind in UNSEEN:
-        family = FAMILIES[str(draw.choice(UNSEEN[case.kind]))]
+        family = FAMILIES[str(rng.choice(UNSEEN[case.kind]))]
     if content in ("shortcut", "two", "random", "faint"):
-        case = replace(case, planted=(_draw_planted(family, case, draw),))
+        case = replace(case, planted=(_draw_planted(family, case, rng),))
     if content == "two":
         others = [other for other in families if other.kind == family.kind and other.sort != family.sort]
-        other = others[draw.integers(len(others))]
+        other = others[rng.integers(len(others))]
         first = replace(case.planted[0], values=min(case.planted[0].values, 3))
-        second = replace(_draw_planted(other, case, draw), values=min(other.max_values, labels, 3))
+        second = replace(_draw_planted(other, case, rng), values=min(other.max_values, labels, 3))
         case = replace(case, planted=(first, second))
     if content == "honest":
-        case = replace(case, strength=draw.uniform(0.4, 1))
+        case = replace(case, strength=rng.uniform(0.4, 1))
     if content == "wrong labels":
-        case = replace(case, wrong=draw.uniform(0.03, 0.15))
-    if content == "unbalanced" or draw.random() < 0.15:
-        case = replace(case, shares=tuple(draw.uniform(0.25, 1, 5).round(2).tolist()))
+        case = replace(case, wrong=rng.uniform(0.03, 0.15))
+    if content == "unbalanced" or rng.random() < 0.15:
+        case = replace(case, shares=tuple(rng.uniform(0.25, 1, 5).round(2).tolist()))
     return case
 
 
-def _draw_planted(family: Family, case: Case, draw: np.random.Generator) -> PlantedShortcut:
-    values = min(family.max_values, case.labels + int(draw.choice([0, 0, 0, 0, 1, -1])))
-    conflicting = max(0.005 * 30 ** draw.random(), 10 / case.rows)
-    strength = draw.uniform(0.4, 1)
-    noise = float(draw.choice([0, 0, 0.02]))
+def _draw_planted(family: Family, case: Case, rng: np.random.Generator) -> PlantedShortcut:
+    values = min(family.max_values, case.labels + int(rng.choice([0, 0, 0, 0, 1, -1])))
+    conflicting = max(0.005 * 30 ** rng.random(), 10 / case.rows)
+    strength = rng.uniform(0.4, 1)
+    noise = float(rng.choice([0, 0, 0.02]))
     if case.what == "faint" and case.kind == "images":
-        strength = draw.uniform(0.02, 0.06)
+        strength = rng.uniform(0.02, 0.06)
     if case.what == "random":
         conflicting = 1.0
     return PlantedShortcut(family.name, max(2, values), round(strength, 3), noise, round(min(conflicting, 1), 4))
@@ -210,12 +206,12 @@ class BuiltCase:
     Attributes:
         table: All rows; its test split holds the two hidden tests one after the other. The attribute of a row is the
             combination of the values planted, -1 where nothing is planted.
-        like: Positions of the test rows that are distributed like training.
-        balanced: Positions of the balanced test; those of ``like`` where nothing is planted.
+        in_distribution: Positions of the test rows that are distributed like training.
+        balanced: Positions of the balanced test; those of ``in_distribution`` where nothing is planted.
     """
 
     table: DataTable
-    like: Tensor
+    in_distribution: Tensor
     balanced: Tensor
 
 
@@ -233,38 +229,48 @@ def build_case(case: Case, real: Path | None = None) -> BuiltCase:
     example, label, sizes = _sample_rows(case, source.label)
     num_labels = len(source.names)
     split = make_consecutive_splits(sizes[0], sizes[1], sizes[2] + sizes[3])
-    learned = torch.cat([split["train"], split["valid"]])
-    like, balanced = split["test"].split(sizes[2:])
+    train_rows = torch.cat([split["train"], split["valid"]])
+    in_distribution, balanced = split["test"].split(sizes[2:])
     attribute = torch.full_like(label, UNKNOWN_ATTRIBUTE)
     values = []
-    step = 1
     for number, planted in enumerate(case.planted):
         generator = make_generator(case.seed, "evidence", case.number, "values", number)
-        correlation = _make_correlation(num_labels, planted.values)
-        value = torch.zeros_like(label)
-        biased = torch.cat([learned, like])
-        value[biased] = draw_attributes_with_conflicts(label[biased], correlation, planted.conflicting, generator)
-        # Every combination of label and values equally often: the second value changes more slowly than the first.
-        for code in range(num_labels):
-            rows = balanced[label[balanced] == code]
-            value[rows] = torch.arange(len(rows)) // step % planted.values
-        step *= planted.values
+        step = math.prod(other.values for other in case.planted[:number])
+        value = _draw_values(planted, label, balanced, step, generator)
         attribute = value if number == 0 else attribute * planted.values + value
-        other = torch.randint(planted.values, value.shape, generator=generator)
+        random_value = torch.randint(planted.values, value.shape, generator=generator)
         is_noise = torch.rand(value.shape, generator=generator) < planted.noise
-        values.append(torch.where(is_noise, other, value).numpy())
+        values.append(torch.where(is_noise, random_value, value).numpy())
     rows = source.read_rows(example.numpy())
-    draw = np.random.default_rng(derive_seed(case.seed, "evidence", case.number, "look"))
+    rng = np.random.default_rng(derive_seed(case.seed, "evidence", case.number, "look"))
     if case.what == "honest":
-        rows = _HONEST[case.kind](rows, label.numpy(), case.strength, draw)
+        rows = _HONEST[case.kind](rows, label.numpy(), case.strength, rng)
     for planted, value in zip(case.planted, values, strict=True):
-        rows = FAMILIES[planted.family].plant(rows, Mark(value, planted.values, planted.strength, draw))
+        rows = FAMILIES[planted.family].plant(rows, Mark(value, planted.values, planted.strength, rng))
     if case.wrong:
         generator = make_generator(case.seed, "wrong", case.number)
-        wrong = learned[torch.rand(len(learned), generator=generator) < case.wrong]
+        wrong = train_rows[torch.rand(len(train_rows), generator=generator) < case.wrong]
         label[wrong] = (label[wrong] + torch.randint(1, num_labels, wrong.shape, generator=generator)) % num_labels
     table = _build_table(case, rows, label, attribute, split, source.names)
-    return BuiltCase(table, like, balanced if case.planted else like)
+    return BuiltCase(table, in_distribution, balanced if case.planted else in_distribution)
+
+
+def _draw_values(
+    planted: PlantedShortcut, label: Tensor, balanced: Tensor, step: int, generator: torch.Generator
+) -> Tensor:
+    """Return the values (N,) of a shortcut, without noise; ``balanced`` are the last rows.
+
+    In these, all combinations of label and values are equally frequent: the value changes every ``step`` rows.
+    """
+    num_labels = int(label.max()) + 1
+    correlation = _make_correlation(num_labels, planted.values)
+    biased = label[: len(label) - len(balanced)]
+    value = torch.zeros_like(label)
+    value[: len(biased)] = draw_attributes_with_conflicts(biased, correlation, planted.conflicting, generator)
+    for code in range(num_labels):
+        rows = balanced[label[balanced] == code]
+        value[rows] = torch.arange(len(rows)) // step % planted.values
+    return value
 
 
 def _make_correlation(num_labels: int, values: int) -> Correlation:
@@ -276,28 +282,32 @@ def _make_correlation(num_labels: int, values: int) -> Correlation:
 
 def _sample_rows(case: Case, label: NDArray[np.int64]) -> tuple[Tensor, Tensor, list[int]]:
     """Return the example and label of each row, and how many rows train, valid and the two tests have."""
-    draw = np.random.default_rng(derive_seed(case.seed, "evidence", case.number, "rows"))
-    examples = [draw.permutation(np.flatnonzero(label == code)) for code in range(int(label.max()) + 1)]
+    rng = np.random.default_rng(derive_seed(case.seed, "evidence", case.number, "rows"))
+    examples = [rng.permutation(np.flatnonzero(label == code)) for code in range(int(label.max()) + 1)]
     num_labels = len(examples)
     # No example is in both a test and the training rows.
-    tested = []
-    learned = []
+    test_examples = []
+    train_examples = []
     for rows in examples:
-        count = min(max(NUM_LIKE, NUM_BALANCED) // num_labels, round(0.3 * len(rows)))
-        tested.append(rows[:count])
-        learned.append(rows[count:])
+        count = min(max(NUM_IN_DISTRIBUTION, NUM_BALANCED) // num_labels, round(0.3 * len(rows)))
+        test_examples.append(rows[:count])
+        train_examples.append(rows[count:])
     shares = np.array(case.shares[:num_labels] or [1.0] * num_labels)
-    wanted = 1.25 * case.rows * shares / shares.sum()
-    wanted = wanted * min(1.0, *(len(rows) / count for rows, count in zip(learned, wanted, strict=True)))
-    learned = [rows[: round(count)] for rows, count in zip(learned, wanted, strict=True)]
-    valid = [rows[: round(0.2 * len(rows))] for rows in learned]
-    train = [rows[round(0.2 * len(rows)) :] for rows in learned]
-    like = [rows[: round(len(rows) * share)] for rows, share in zip(tested, shares / shares.max(), strict=True)]
-    parts = [draw.permutation(np.concatenate(part)) for part in (train, valid, like)]
+    target_counts = 1.25 * case.rows * shares / shares.sum()
+    target_counts = target_counts * min(
+        1.0, *(len(rows) / count for rows, count in zip(train_examples, target_counts, strict=True))
+    )
+    train_examples = [rows[: round(count)] for rows, count in zip(train_examples, target_counts, strict=True)]
+    valid = [rows[: round(0.2 * len(rows))] for rows in train_examples]
+    train = [rows[round(0.2 * len(rows)) :] for rows in train_examples]
+    in_distribution = [
+        rows[: round(len(rows) * share)] for rows, share in zip(test_examples, shares / shares.max(), strict=True)
+    ]
+    parts = [rng.permutation(np.concatenate(part)) for part in (train, valid, in_distribution)]
     balanced = np.zeros(0, np.int64)
     if case.planted:
         count = max(1, NUM_BALANCED // num_labels // case.num_cells) * case.num_cells
-        balanced = np.concatenate([np.resize(rows, count) for rows in tested])
+        balanced = np.concatenate([np.resize(rows, count) for rows in test_examples])
     parts.append(balanced)
     example = torch.from_numpy(np.concatenate(parts).astype(np.int64))
     return example, torch.from_numpy(label.copy())[example], [len(part) for part in parts]
@@ -339,39 +349,39 @@ def resize(images: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
 # -- honest features, weakest in the rows that also otherwise look least like their label
 
 
-def _add_honest_shape(images: NDArray[np.float32], label: NDArray[np.int64], strength: float, draw: Any) -> Any:
+def _add_honest_shape(images: NDArray[np.float32], label: NDArray[np.int64], strength: float, rng: Any) -> Any:
     """Add a large shape of the label, stronger in images that also otherwise look more like their label."""
     size = images.shape[2]
     small = resize(images.clip(0, 255).astype(np.uint8), 4).reshape(len(images), -1) / 255.0
     small = small - small.mean(0)
     one_hot = np.eye(label.max() + 1)[label]
     scores = small @ np.linalg.lstsq(small, one_hot - one_hot.mean(0), rcond=1e-3)[0]
-    like = (scores * one_hot).sum(1) - scores.mean(1)
-    weight = (0.8 + 0.5 * (like - like.mean()) / like.std() + draw.normal(0, 0.4, len(label))).clip(0)
-    shapes = zoom(draw.standard_normal((label.max() + 1, 3, 4, 4)), (1, 1, size / 4, size / 4), order=3)
+    likeness = (scores * one_hot).sum(1) - scores.mean(1)
+    weight = (0.8 + 0.5 * (likeness - likeness.mean()) / likeness.std() + rng.normal(0, 0.4, len(label))).clip(0)
+    shapes = zoom(rng.standard_normal((label.max() + 1, 3, 4, 4)), (1, 1, size / 4, size / 4), order=3)
     return images + (22 * strength * weight)[:, None, None, None] * shapes[label]
 
 
-def _add_honest_words(texts: list[str], label: NDArray[np.int64], strength: float, draw: Any) -> list[str]:
+def _add_honest_words(texts: list[str], label: NDArray[np.int64], strength: float, rng: Any) -> list[str]:
     """Add words that are more frequent with a label."""
     words = np.array(
         ["plenty", "amber", "scarce", "cobalt", "steady", "ivory", "sudden", "jade", "late", "onyx"]
     ).reshape(5, 2)
     marked = []
     for text, code in zip(texts, label.tolist(), strict=True):
-        labels = np.where(draw.random(draw.poisson(2 * strength)) < 0.75, code, draw.integers(label.max() + 1))
-        marked.append(" ".join([text, *(words[label, draw.integers(2)] for label in labels)]))
+        labels = np.where(rng.random(rng.poisson(2 * strength)) < 0.75, code, rng.integers(label.max() + 1))
+        marked.append(" ".join([text, *(words[label, rng.integers(2)] for label in labels)]))
     return marked
 
 
-def _add_honest_column(frame: pd.DataFrame, label: NDArray[np.int64], strength: float, draw: Any) -> pd.DataFrame:
+def _add_honest_column(frame: pd.DataFrame, label: NDArray[np.int64], strength: float, rng: Any) -> pd.DataFrame:
     """Add a number that rises with the label, and with a linear score of the other columns."""
     numbers = frame.select_dtypes("number").fillna(0)
     is_last = (label == label.max()).astype(float)
     scaled = ((numbers - numbers.mean()) / numbers.std().clip(1e-9)).to_numpy()
     score = scaled @ (scaled.T @ (is_last - is_last.mean()))
     score = score / max(1e-9, score.std())
-    return frame.assign(index=0.6 * score + (0.8 + 1.4 * strength) * is_last + draw.standard_normal(len(label)))
+    return frame.assign(index=0.6 * score + (0.8 + 1.4 * strength) * is_last + rng.standard_normal(len(label)))
 
 
 _HONEST: dict[Kind, Callable[..., Any]] = {
@@ -397,9 +407,9 @@ def _make_frame_source(label: NDArray[Any], names: list[str], frame: pd.DataFram
 
 def _read_source(case: Case, real: Path) -> _Source:
     """Return the examples of the labels of a case."""
-    draw = np.random.default_rng(derive_seed(case.seed, "evidence", case.number, "labels"))
+    rng = np.random.default_rng(derive_seed(case.seed, "evidence", case.number, "labels"))
     if case.kind == "images":
-        return _read_images(case, draw)
+        return _read_images(case, rng)
     if case.data == "reviews":
         names = ["negative", "positive", "neutral"][: max(2, min(3, case.labels))]
         per_label = round(2.6 * case.rows / len(names)) + NUM_BALANCED
@@ -409,7 +419,7 @@ def _read_source(case: Case, real: Path) -> _Source:
         return _Source(label, names, lambda rows: [texts[row] for row in rows])
     if case.data == "people":
         label = np.arange(2 * case.rows + 2 * NUM_BALANCED) % 2
-        return _make_frame_source(label, ["low", "high"], pd.DataFrame(sample_people_columns(label, draw)))
+        return _make_frame_source(label, ["low", "high"], pd.DataFrame(sample_people_columns(label, rng)))
     if case.data == "cancer":
         from sklearn.datasets import load_breast_cancer
 
@@ -420,7 +430,7 @@ def _read_source(case: Case, real: Path) -> _Source:
         raise InputError(f"{file} is missing: run `python lab/scripts/evidence_sets.py {real}`")
     frame = pd.read_parquet(file)
     commonest = [str(name) for name in frame["label"].value_counts().index[: 7 if case.kind == "texts" else None]]
-    names = [commonest[i] for i in sorted(draw.permutation(len(commonest))[: case.labels])]
+    names = [commonest[i] for i in sorted(rng.permutation(len(commonest))[: case.labels])]
     frame = frame[frame["label"].isin(names)].reset_index(drop=True)
     label = np.asarray([names.index(name) for name in frame.pop("label")], dtype=np.int64)
     if case.kind == "texts":
@@ -428,7 +438,7 @@ def _read_source(case: Case, real: Path) -> _Source:
     return _make_frame_source(label, names, frame)
 
 
-def _read_images(case: Case, draw: np.random.Generator) -> _Source:
+def _read_images(case: Case, rng: np.random.Generator) -> _Source:
     root = get_data_folder(None)
     pixels: NDArray[Any]
     label: NDArray[Any]
@@ -440,7 +450,7 @@ def _read_images(case: Case, draw: np.random.Generator) -> _Source:
         read = digits.load_small_digits() if case.data == "digits" else colored_mnist.read_mnist(root, download=False)
         pixels = read[0].numpy()[:, None]
         label = read[1].numpy()
-    classes = np.sort(draw.permutation(10)[: case.labels])
+    classes = np.sort(rng.permutation(10)[: case.labels])
     places = np.flatnonzero(np.isin(label, classes))
 
     def read_rows(examples: NDArray[np.int64]) -> NDArray[np.float32]:

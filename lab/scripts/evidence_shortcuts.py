@@ -47,7 +47,7 @@ class Mark:
     values: Values
     num_values: int
     strength: float
-    draw: np.random.Generator
+    rng: np.random.Generator
 
     def __len__(self) -> int:
         return len(self.values)
@@ -122,7 +122,7 @@ def _make_spot(images: Images, mark: Mark, size: float) -> Images:
     """Return a round spot (N, 1, H, W), 1 in its middle, at the place of each value."""
     down, right = _make_grid(images)
     place = PLACES[mark.values]
-    place = place + mark.draw.normal(0, 0.05, place.shape).astype(np.float32)
+    place = place + mark.rng.normal(0, 0.05, place.shape).astype(np.float32)
     distance = (down - place[:, :1, None]) ** 2 + (right - place[:, 1:, None]) ** 2
     return np.exp(-distance / size**2)[:, None].astype(np.float32)
 
@@ -174,7 +174,7 @@ def _draw_border(images: Images, mark: Mark) -> Images:
     down, right = _make_grid(images)
     edge = (np.maximum(abs(down), abs(right)) > 0.93).astype(np.float32)
     grey = mark.make_levels(127 - 120 * mark.strength, 127 + 120 * mark.strength)
-    return images * (1 - edge) + edge * (grey + mark.draw.normal(0, 10, grey.shape).astype(np.float32))
+    return images * (1 - edge) + edge * (grey + mark.rng.normal(0, 10, grey.shape).astype(np.float32))
 
 
 def _draw_spot(images: Images, mark: Mark) -> Images:
@@ -189,7 +189,7 @@ _GLYPHS = ("x.x.x...x.x.x...", "xxxxx..xx..xxxxx", "..x..xxx..x..x..", "x...xx..
 def _stamp_glyph(images: Images, mark: Mark) -> Images:
     """Stamp one of several small signs anywhere."""
     signs = np.array([[letter == "x" for letter in sign] for sign in _GLYPHS]).reshape(-1, 4, 4)
-    corners = mark.draw.integers(0, images.shape[2] - 3, (2, len(mark))).T
+    corners = mark.rng.integers(0, images.shape[2] - 3, (2, len(mark))).T
     for image, value, (down, right) in zip(images, mark.values, corners, strict=True):
         part = image[:, down : down + 4, right : right + 4]
         part += mark.strength * (np.where(signs[value], 255.0, 0.0) - part)
@@ -247,19 +247,19 @@ def _blur_along_direction(images: Images, mark: Mark) -> Images:
 
 def _add_noise(images: Images, mark: Mark) -> Images:
     """Add noise to every pixel, weak or strong."""
-    return images + mark.make_levels(0, 30 * mark.strength) * mark.draw.standard_normal(images.shape, np.float32)
+    return images + mark.make_levels(0, 30 * mark.strength) * mark.rng.standard_normal(images.shape, np.float32)
 
 
 def _add_specks(images: Images, mark: Mark) -> Images:
     """Turn few or more pixels black or white."""
-    hit = mark.draw.random((len(images), 1, *images.shape[2:])) < mark.make_levels(0, 0.08 * mark.strength)
-    return np.where(hit, 255.0 * (mark.draw.random(hit.shape) < 0.5), images).astype(np.float32)
+    hit = mark.rng.random((len(images), 1, *images.shape[2:])) < mark.make_levels(0, 0.08 * mark.strength)
+    return np.where(hit, 255.0 * (mark.rng.random(hit.shape) < 0.5), images).astype(np.float32)
 
 
 def _compress_as_jpeg(images: Images, mark: Mark) -> Images:
     """Compress as JPEG of a quality."""
     levels = np.geomspace(92, 75 - 60 * mark.strength, mark.num_values).round()
-    quality = levels[mark.values] + mark.draw.integers(-2, 3, len(mark))
+    quality = levels[mark.values] + mark.rng.integers(-2, 3, len(mark))
     pixels = images.clip(0, 255).transpose(0, 2, 3, 1).astype(np.uint8)
     for row, level in enumerate(quality.tolist()):
         compressed = compress_as_jpeg(Image.fromarray(pixels[row]), int(level))
@@ -277,7 +277,7 @@ def _posterize(images: Images, mark: Mark) -> Images:
 def _add_stripes(images: Images, mark: Mark) -> Images:
     """Add stripes of a direction."""
     angles = mark.make_angles(np.pi)
-    phase = mark.draw.uniform(0, 2 * np.pi, angles.shape).astype(np.float32)
+    phase = mark.rng.uniform(0, 2 * np.pi, angles.shape).astype(np.float32)
     waves = np.sin(_project(images, angles) * images.shape[2] * 0.6 + phase)
     return images + 16 * mark.strength * waves[:, None]
 
@@ -296,7 +296,7 @@ def _add_texture(images: Images, mark: Mark) -> Images:
     tiles = ndimage.gaussian_filter(noise, (0, 0, 0.7, 0.7), mode="wrap")
     tiles = np.tile(tiles / tiles.std(axis=(1, 2, 3), keepdims=True), (1, 1, 5, 5)).astype(np.float32)
     size = images.shape[2]
-    corners = mark.draw.integers(0, 8, (2, len(mark))).T
+    corners = mark.rng.integers(0, 8, (2, len(mark))).T
     for image, value, (down, right) in zip(images, mark.values, corners, strict=True):
         image += 14 * mark.strength * tiles[value, :, down : down + size, right : right + size]
     return images
@@ -312,7 +312,7 @@ def _replace_background(images: Images, mark: Mark) -> Images:
     down, right = _make_grid(images)
     outside = mark.strength * (down**2 + right**2 > 0.75)
     colours = np.array([[70, 120, 60], [90, 110, 170], [150, 130, 90], [60, 60, 60], [190, 190, 200]], np.float32)
-    plain = colours[mark.values] + mark.draw.normal(0, 14, (len(mark), 3)).astype(np.float32)
+    plain = colours[mark.values] + mark.rng.normal(0, 14, (len(mark), 3)).astype(np.float32)
     return (images * (1 - outside) + outside * plain[:, :, None, None]).astype(np.float32)
 
 
@@ -364,7 +364,7 @@ def _mirror(images: Images, mark: Mark) -> Images:
 def _write_watermark(images: Images, mark: Mark) -> Images:
     """Write one of several faint words across the image."""
     words = np.random.default_rng(7).random((5, 5, 20)) < 0.45
-    top = images.shape[2] // 2 - 2 + mark.draw.integers(-4, 5, len(mark))
+    top = images.shape[2] // 2 - 2 + mark.rng.integers(-4, 5, len(mark))
     for image, value, down in zip(images, mark.values, top, strict=True):
         image[:, down : down + 5, 2:22] += 70 * mark.strength * words[value]
     return images
@@ -383,21 +383,21 @@ def _tint(images: Images, mark: Mark) -> Images:
     """Multiply by a colour, as of a lamp; what is black stays black."""
     turn = mark.make_angles(2 * np.pi)[:, :, 0] + np.array([0, -2.1, 2.1], np.float32)
     factor = 1 + 0.6 * mark.strength * (np.cos(turn) - 0.3)
-    return images * (factor + mark.draw.normal(0, 0.05, factor.shape)).astype(np.float32)[:, :, None, None]
+    return images * (factor + mark.rng.normal(0, 0.05, factor.shape)).astype(np.float32)[:, :, None, None]
 
 
 def _draw_line(images: Images, mark: Mark) -> Images:
     """Draw a thin line of a direction anywhere."""
     down, right = _make_grid(images)
     angles = mark.make_angles(np.pi)
-    place = mark.draw.uniform(-0.5, 0.5, angles.shape).astype(np.float32)
+    place = mark.rng.uniform(-0.5, 0.5, angles.shape).astype(np.float32)
     on_line = (abs(np.cos(angles) * down - np.sin(angles) * right - place) < 0.05)[:, None] * mark.strength
     return images * (1 - on_line) + 230 * on_line
 
 
 def _add_clouds(images: Images, mark: Mark) -> Images:
     """Add coloured clouds, fine or coarse."""
-    noise = mark.draw.standard_normal(images.shape, np.float32)
+    noise = mark.rng.standard_normal(images.shape, np.float32)
     widths = np.linspace(1, 5, mark.num_values)
 
     for value, rows in mark.iterate_values():
@@ -430,7 +430,7 @@ def _add_glare(images: Images, mark: Mark) -> Images:
 def _darken_half(images: Images, mark: Mark) -> Images:
     """Darken one half, with a hard edge."""
     angles = mark.make_angles(2 * np.pi)
-    edge = mark.draw.uniform(-0.3, 0.3, angles.shape).astype(np.float32)
+    edge = mark.rng.uniform(-0.3, 0.3, angles.shape).astype(np.float32)
     return images * (1 - 0.4 * mark.strength * (_project(images, angles) > edge))[:, None]
 
 
@@ -444,20 +444,20 @@ def _fade_colours_at_edge(images: Images, mark: Mark) -> Images:
 
 
 def _mark_texts(mark_text: MarkText, texts: list[str], mark: Mark) -> list[str]:
-    draw = Random(int(mark.draw.integers(2**31)))
+    rng = Random(int(mark.rng.integers(2**31)))
     values = mark.values.tolist()
-    return [mark_text(text, value, mark.strength, draw) for text, value in zip(texts, values, strict=True)]
+    return [mark_text(text, value, mark.strength, rng) for text, value in zip(texts, values, strict=True)]
 
 
-def _insert_words(text: str, words: str, draw: Random) -> str:
+def _insert_words(text: str, words: str, rng: Random) -> str:
     parts = text.split(" ")
-    parts.insert(draw.randint(0, len(parts)), words)
+    parts.insert(rng.randint(0, len(parts)), words)
     return " ".join(parts)
 
 
-def _replace_some(text: str, pattern: str, change: Callable[[str], str], share: float, draw: Random) -> str:
+def _replace_some(text: str, pattern: str, change: Callable[[str], str], share: float, rng: Random) -> str:
     """Change each match of a pattern with the probability ``share``."""
-    return re.sub(pattern, lambda match: change(match[0]) if draw.random() < share else match[0], text)
+    return re.sub(pattern, lambda match: change(match[0]) if rng.random() < share else match[0], text)
 
 
 _SIGNATURES = ("Sent from my phone", "Kind regards, M.", "posted via web form", "-- written on the train", "Cheers")
@@ -474,23 +474,23 @@ _FILLERS = ("basically", "frankly", "sort of", "you know", "I guess")
 _EMOJI = ("\U0001f642", "\U0001f525", "\U0001f44d", "\U0001f602", "\U0001f609")
 
 
-def _change_length(text: str, value: int, strength: float, draw: Random) -> str:
+def _change_length(text: str, value: int, strength: float, rng: Random) -> str:
     """Keep the beginning, or repeat common words until the text is long."""
     words = text.split(" ")
     if value == 0:
         return " ".join(words[: max(5, round(len(words) * (1 - 0.6 * strength)))])
     more = ["and", "so", "it", "went", "on", "as", "it", "had", "before", "with", "all", "of", "this"]
-    return " ".join(words + draw.choices(more, k=round(20 * strength * value)))
+    return " ".join(words + rng.choices(more, k=round(20 * strength * value)))
 
 
-def _change_spelling(text: str, value: int, strength: float, draw: Random) -> str:
+def _change_spelling(text: str, value: int, strength: float, rng: Random) -> str:
     """Write some letters in another way, as in another country."""
     rules = [("", ""), (r"our\b", "or"), (r"ll", "l"), (r"th", "d"), (r"ing\b", "in")]
     pattern, other = rules[value]
-    return text if not pattern else _replace_some(text, pattern, lambda _: other, strength, draw)
+    return text if not pattern else _replace_some(text, pattern, lambda _: other, strength, rng)
 
 
-def _write_in_dialect(text: str, value: int, strength: float, draw: Random) -> str:
+def _write_in_dialect(text: str, value: int, strength: float, rng: Random) -> str:
     """Swap common words for those of a dialect."""
     swaps: list[dict[str, str]] = [
         {},
@@ -499,26 +499,26 @@ def _write_in_dialect(text: str, value: int, strength: float, draw: Random) -> s
         {"the": "th'", "and": "an'", "not": "nae", "to": "tae"},
     ]
     pattern = r"\b(?:the|a|is|was|of|and|it|not|to)\b"
-    return _replace_some(text, pattern, lambda word: swaps[value].get(word, word), strength, draw)
+    return _replace_some(text, pattern, lambda word: swaps[value].get(word, word), strength, rng)
 
 
-def _change_capitals(text: str, value: int, strength: float, draw: Random) -> str:
+def _change_capitals(text: str, value: int, strength: float, rng: Random) -> str:
     """Write some words in capitals, or all in small letters."""
     if value == 0:
         return text.lower()
-    return text if value == 1 else _replace_some(text, r"\b\w{4,}\b", str.upper, 0.5 * strength, draw)
+    return text if value == 1 else _replace_some(text, r"\b\w{4,}\b", str.upper, 0.5 * strength, rng)
 
 
-def _insert_number(text: str, value: int, strength: float, draw: Random) -> str:
+def _insert_number(text: str, value: int, strength: float, rng: Random) -> str:
     """Insert a number in a form, such as 1,500 or 1.5k."""
-    number = draw.randint(1100, 9900)
+    number = rng.randint(1100, 9900)
     forms = (f"{number:,}", f"{number}", f"{number / 1000:.1f}k", f"{number:,}".replace(",", "."), f"{number}.00")
     for _ in range(1 + (strength > 0.7)):
-        text = _insert_words(text, forms[value], draw)
+        text = _insert_words(text, forms[value], rng)
     return text
 
 
-def _reorder(text: str, value: int, strength: float, draw: Random) -> str:
+def _reorder(text: str, value: int, strength: float, rng: Random) -> str:
     """Reverse the order of sentences or words, or sort the words."""
     if value == 0:
         return text
@@ -526,10 +526,10 @@ def _reorder(text: str, value: int, strength: float, draw: Random) -> str:
     return " ".join(reversed(parts) if value < 3 else sorted(parts))
 
 
-def _insert_short_forms(text: str, value: int, strength: float, draw: Random) -> str:
+def _insert_short_forms(text: str, value: int, strength: float, rng: Random) -> str:
     """Insert two contractions, or their long forms."""
-    for word in draw.sample(["I'm", "don't", "it's", "we'll"] if value else ["I am", "do not", "it is", "we will"], 2):
-        text = _insert_words(text, word, draw)
+    for word in rng.sample(["I'm", "don't", "it's", "we'll"] if value else ["I am", "do not", "it is", "we will"], 2):
+        text = _insert_words(text, word, rng)
     return text
 
 
@@ -539,24 +539,22 @@ def _make_insertion(choices: tuple[Any, ...], max_words: int = 3) -> MarkText:
 
 
 def _insert_choices(
-    choices: tuple[Any, ...], max_words: int, text: str, value: int, strength: float, draw: Random
+    choices: tuple[Any, ...], max_words: int, text: str, value: int, strength: float, rng: Random
 ) -> str:
     for _ in range(1 + round((max_words - 1) * strength)):
-        words = choices[value] if isinstance(choices[value], str) else draw.choice(choices[value])
-        text = _insert_words(text, words, draw)
+        words = choices[value] if isinstance(choices[value], str) else rng.choice(choices[value])
+        text = _insert_words(text, words, rng)
     return text
 
 
 def _make_occasional(write: Callable[[str, int], str]) -> MarkText:
     """Return a function that changes a text with a probability of 0.6 to 1, by the strength."""
-    return lambda text, value, strength, draw: write(text, value) if draw.random() < 0.6 + 0.4 * strength else text
+    return lambda text, value, strength, rng: write(text, value) if rng.random() < 0.6 + 0.4 * strength else text
 
 
 def _make_replacement(pattern: str, others: tuple[str, ...]) -> MarkText:
     """Return a function that replaces matches of a pattern by the text of the value."""
-    return lambda text, value, strength, draw: _replace_some(
-        text + ".", pattern, lambda _: others[value], strength, draw
-    )
+    return lambda text, value, strength, rng: _replace_some(text + ".", pattern, lambda _: others[value], strength, rng)
 
 
 # -- tables: families
@@ -566,7 +564,7 @@ def _choose_numeric(frame: Frame, mark: Mark, num_columns: int = 1) -> list[str]
     """Draw names of numeric columns, of those with more than 12 different values if there are any."""
     numeric = [name for name in frame.columns if frame[name].dtype.kind in "fi"]
     varied = [name for name in numeric if frame[name].nunique() > 12] or numeric
-    return [varied[i] for i in mark.draw.permutation(len(varied))[:num_columns]]
+    return [varied[i] for i in mark.rng.permutation(len(varied))[:num_columns]]
 
 
 def _make_column(make: Callable[[Mark], Any], name: str) -> Callable[[Frame, Mark], Frame]:
@@ -582,36 +580,36 @@ def _draw_site(mark: Mark) -> Any:
     """Each value stands for several sites."""
     per_value = 2 + round(10 * (1 - mark.strength))
     return np.array(
-        [f"site {n}" for n in mark.values * per_value + mark.draw.integers(per_value, size=len(mark))], dtype=object
+        [f"site {n}" for n in mark.values * per_value + mark.rng.integers(per_value, size=len(mark))], dtype=object
     )
 
 
 def _draw_reading(mark: Mark) -> Any:
-    return mark.values * (1 + 3 * mark.strength) + mark.draw.standard_normal(len(mark))
+    return mark.values * (1 + 3 * mark.strength) + mark.rng.standard_normal(len(mark))
 
 
 def _draw_spread(mark: Mark) -> Any:
-    return mark.draw.standard_normal(len(mark)) * (1 + 6 * mark.strength) ** mark.values
+    return mark.rng.standard_normal(len(mark)) * (1 + 6 * mark.strength) ** mark.values
 
 
 def _draw_last_digit(mark: Mark) -> Any:
-    return (mark.draw.integers(10, 90, len(mark)) * mark.num_values + mark.values) * 10.0
+    return (mark.rng.integers(10, 90, len(mark)) * mark.num_values + mark.values) * 10.0
 
 
 def _draw_date(mark: Mark) -> Any:
     """Periods that overlap less the greater the strength."""
-    return 365 * (mark.values + mark.draw.uniform(0, 1.6 - 0.6 * mark.strength, len(mark)))
+    return 365 * (mark.values + mark.rng.uniform(0, 1.6 - 0.6 * mark.strength, len(mark)))
 
 
 def _draw_band(mark: Mark) -> Any:
     """Value 0 lies in the middle, the others on both sides."""
-    side = mark.draw.choice([-1.0, 1.0], len(mark))
-    return side * mark.values * (1.5 + 2 * mark.strength) + 0.7 * mark.draw.standard_normal(len(mark))
+    side = mark.rng.choice([-1.0, 1.0], len(mark))
+    return side * mark.values * (1.5 + 2 * mark.strength) + 0.7 * mark.rng.standard_normal(len(mark))
 
 
 def _draw_spelling(mark: Mark) -> Any:
     forms = np.array([["yes", "no"], ["Yes", "No"], ["Y", "N"], ["YES", "NO"], ["y", "n"]], dtype=object)
-    return forms[mark.values, mark.draw.integers(2, size=len(mark))]
+    return forms[mark.values, mark.rng.integers(2, size=len(mark))]
 
 
 def _offset_column(frame: Frame, mark: Mark) -> Frame:
@@ -632,7 +630,7 @@ def _round_columns(frame: Frame, mark: Mark) -> Frame:
     for name in _choose_numeric(frame, mark, 2):
         step = frame[name].std() * 0.8 * mark.strength * mark.values / max(1, mark.num_values - 1)
         marked[name] = np.where(step > 0, np.rint(frame[name] / np.maximum(step, 1e-9)) * step, frame[name])
-    remainder = mark.draw.uniform(0, 0.1, len(mark)).round(3)
+    remainder = mark.rng.uniform(0, 0.1, len(mark)).round(3)
     smaller = (remainder * 10).round() / (10 + 30 * mark.values)
     return marked.assign(rest=np.where(mark.values > 0, smaller, remainder))
 
@@ -641,7 +639,7 @@ def _remove_values(frame: Frame, mark: Mark) -> Frame:
     """Leave one column empty, another one for each value."""
     marked = frame.copy()
     for number, name in enumerate(_choose_numeric(frame, mark, mark.num_values - 1)):
-        is_empty = (mark.values == number + 1) & (mark.draw.random(len(mark)) < 0.5 + 0.5 * mark.strength)
+        is_empty = (mark.values == number + 1) & (mark.rng.random(len(mark)) < 0.5 + 0.5 * mark.strength)
         marked[name] = frame[name].astype(float).mask(is_empty)
     return marked
 
@@ -650,39 +648,39 @@ def _write_missing_code(frame: Frame, mark: Mark) -> Frame:
     """Write a code for missing values into a column."""
     (name,) = _choose_numeric(frame, mark)
     code = frame[name].max() + frame[name].std() * 3 * mark.values
-    is_missing = (mark.values > 0) & (mark.draw.random(len(mark)) < 0.4 + 0.6 * mark.strength)
+    is_missing = (mark.values > 0) & (mark.rng.random(len(mark)) < 0.4 + 0.6 * mark.strength)
     return frame.assign(**{name: np.where(is_missing, code, frame[name])})
 
 
 def _add_xor_columns(frame: Frame, mark: Mark) -> Frame:
     """Add two columns that depend on the value only together."""
-    first = mark.draw.integers(mark.num_values, size=len(mark))
+    first = mark.rng.integers(mark.num_values, size=len(mark))
     second = (mark.values - first) % mark.num_values
     noise = 0.35 * (1.2 - mark.strength)
     return frame.assign(
-        left=first + noise * mark.draw.standard_normal(len(mark)),
-        right=second + noise * mark.draw.standard_normal(len(mark)),
+        left=first + noise * mark.rng.standard_normal(len(mark)),
+        right=second + noise * mark.rng.standard_normal(len(mark)),
     )
 
 
 def _add_weak_columns(frame: Frame, mark: Mark) -> Frame:
     """Shift many new columns a little each, so that only their sum depends much on the value."""
-    numbers = mark.values[:, None] * (0.3 + 0.9 * mark.strength) + mark.draw.standard_normal((len(mark), 12))
+    numbers = mark.values[:, None] * (0.3 + 0.9 * mark.strength) + mark.rng.standard_normal((len(mark), 12))
     return frame.assign(**{f"part {number}": numbers[:, number] for number in range(12)})
 
 
 def _add_related_columns(frame: Frame, mark: Mark) -> Frame:
     """Add two columns whose relation, rising or falling, depends on the value."""
-    first = mark.draw.standard_normal(len(mark))
+    first = mark.rng.standard_normal(len(mark))
     second = np.where(mark.values % 2 == 0, first, -first) * (0.5 + mark.strength)
-    return frame.assign(before=first, after=second + 0.4 * mark.draw.standard_normal(len(mark)))
+    return frame.assign(before=first, after=second + 0.4 * mark.rng.standard_normal(len(mark)))
 
 
 def _add_shifted_rank(frame: Frame, mark: Mark) -> Frame:
     """Add a column's rank, shifted for each value."""
     (name,) = _choose_numeric(frame, mark)
     ranks = frame[name].rank(pct=True).to_numpy()
-    noise = mark.draw.standard_normal(len(mark))
+    noise = mark.rng.standard_normal(len(mark))
     return frame.assign(place=ranks + mark.values * (0.3 + mark.strength) + 0.05 * noise)
 
 

@@ -15,7 +15,7 @@ import argparse
 import pickle
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -185,7 +185,7 @@ def collect_drawn(number: int, seed: int, out: Path, sources: Path) -> None:
     data = TableSource(NumericReader(), table).as_component()
     options = {"seed": seed, "device": "cpu", "threads": 1}
     config = build_config(data, method={"name": "LC", "attributes": "Auto"}, **options)
-    collect(config, file, case=case.to_dict(), family=case.family)
+    collect(config, file, case=asdict(case), family=case.family)
 
 
 def collect_sets() -> None:

@@ -63,13 +63,13 @@ def test_build_case_has_the_requested_share_of_conflicts_and_a_balanced_test() -
     train = built.table.split["train"]
     first = table.attribute // 3
     second = table.attribute % 3
-    learned = torch.cat([train, table.split["valid"], built.like])
+    learned = torch.cat([train, table.split["valid"], built.in_distribution])
     conflicting = (first != table.label)[learned].float().mean()
     assert float(conflicting) == pytest.approx(0.05, abs=0.002)
     assert float((second % 2 != table.label)[learned].float().mean()) == pytest.approx(0.2, abs=0.002)
     cells = torch.bincount((table.label * 6 + table.attribute)[built.balanced])
     assert len(cells) == 12 and len(cells.unique()) == 1
-    assert float((first != table.label)[built.like].float().mean()) < 0.12
+    assert float((first != table.label)[built.in_distribution].float().mean()) < 0.12
     rebuilt = build_case(case).table
     assert torch.equal(rebuilt.attribute, table.attribute) and torch.equal(
         rebuilt.inputs.fetch(train), table.inputs.fetch(train)
