@@ -8,7 +8,7 @@ and further trainings of ERM. In each group (label by attribute) half of the tes
 in all, and the other half evaluates; both have all groups in equal shares. Every rule gets the same number of true
 labels. ``gain_won`` is the share of the best candidate's gain over ERM that a rule wins, over the sets where this gain
 is 3 points or more; ``elsewhere`` is the mean change on the other sets, and ``elsewhere_worst`` that of the worst set.
-A set and seed takes seconds with ``--quick`` and minutes without.
+Takes a second or two for each sample of a set and seed.
 
 ``--like training`` draws and evaluates by the shares of the training rows, ``mixture`` by the mean of both, ``labels``
 by those of training, except that one label has 80 %. The share ``--wrong`` of the labels is wrong. ``--harder`` takes
