@@ -103,6 +103,8 @@ def format_view_names(views: Sequence[str], terms: Sequence[str] = (), short: bo
     ('colour', 'the column `scanner`')
     >>> format_view_names(["places:1,1", "places:4,4"])
     'the places row 1 column 1 and row 4 column 4'
+    >>> format_view_names(["places:2,3", "places:2,2", "places:4,2"])
+    '3 places of the images'
     >>> format_view_names(["word"], ["north", "south"])
     'the words `north` and `south`'
     >>> format_view_names([f"word:{letter}" for letter in "abcdefgh"], ["north"])
@@ -118,7 +120,7 @@ def format_view_names(views: Sequence[str], terms: Sequence[str] = (), short: bo
 
 def _format_family_names(family: str, members: Sequence[str], short: bool) -> list[str]:
     names = _format_member_names(family, members)
-    limit = MAX_NAMED_MEMBERS_SHORT if short else MAX_NAMED_MEMBERS
+    limit = MAX_NAMED_MEMBERS_SHORT if short or family == "places" else MAX_NAMED_MEMBERS
     noun = family.rstrip("s") + ("s" if len(members) > 1 else "")
     if family == "pair":
         return [f"the relation of the columns {name}" for name in names]
@@ -127,7 +129,7 @@ def _format_family_names(family: str, members: Sequence[str], short: bool) -> li
     if len(members) <= limit:
         return [f"the {noun} {format_list(names)}"]
     if family == "places":  # a long list of cells cannot be pictured
-        return [f"{len(members)} places"]
+        return [f"{len(members)} places" + ("" if short else " of the images")]
     if short:
         return [f"{len(members)} {noun}: {', '.join(names[:limit])} ..."]
     return [f"the {noun} {format_first(names, limit)}"]

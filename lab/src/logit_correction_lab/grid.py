@@ -200,7 +200,7 @@ def read_grid(
         if rows_file is not None or reference is not None:
             text = _write_grid(content, path, rows_file)
         if seeds is not None:
-            content["seeds"] = seeds
+            content["seeds"] = int(seeds)  # the command line gives a type of its own
         grid = Benchmark(path.stem, **content, text=text)
         _check_grid(grid)
         return grid

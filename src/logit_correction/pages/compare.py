@@ -506,7 +506,9 @@ def describe_comparison(
 
 def _describe_metric_comparison(series: Sequence[Series], metric: str, heading: str) -> str:
     """Return a sentence with a metric of every series."""
-    values = [f"{member.name} {format_percent(member.compute_mean(metric), 1)}" for member in series]
+    values = [format_percent(member.compute_mean(metric), 1) for member in series]
+    if len(series) > 1:
+        values = [f"{member.name} {value}" for member, value in zip(series, values, strict=True)]
     return f"{heading}: {format_list(values)}."
 
 

@@ -483,7 +483,7 @@ def audit_into(
         warnings.simplefilter("always")
         known_rows = read_new_rows(opened, built) if has_new_rows else None
     for remark in remarks:
-        warnings.warn_explicit(remark.message, remark.category, remark.filename, remark.lineno)
+        warnings.warn(remark.message, stacklevel=2)
     held_out = _predict_by_given_classifier(built, run, predictions)
     estimator = built.algorithm.attributes
     assert isinstance(estimator, Auto)
@@ -518,7 +518,7 @@ def audit_into(
                 legitimate=tuple(estimator.legitimate),
                 when_unsure=estimator.when_unsure,
             )
-            notes = tuple(str(remark.message) for remark in remarks if remark.category is InputWarning)
+            notes = tuple(str(remark.message) for remark in remarks)
             selection = replace(selection, single=single, view_shifts=sample.compare_views(), notes=notes)
             summary = write_selection(staged, folder, summary, selection, rows, known_views)
         summary = replace(summary, record=replace(summary.record, seconds=time.monotonic() - started))

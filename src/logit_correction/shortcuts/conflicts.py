@@ -141,35 +141,25 @@ def find_explaining_views(search: Search, conflicts: ConflictFrame, views: tuple
         conflicts: From ``estimate_conflicts``.
         views: That are corrected by; narrow ones need no other name.
     """
-    is_conflicting = conflicts["conflicting"].to_numpy()[search.held_out.rows.numpy()]
-    is_narrow = views in search.evidence and search.evidence[views].breadth < RICH
-    if is_narrow or search.held_out.split != "train" or len(np.unique(is_conflicting)) < 2:
-        return ()
-    label = search.label
-    explaining = []
-    for evidence in search.rank_informative_views():
-        if evidence.breadth >= RICH:
-            continue
-        contradiction = -search.predictions[evidence.views].gather(1, label.unsqueeze(1)).squeeze(1)
-        area = _compute_area_within_labels(is_conflicting, contradiction.numpy(), label.numpy())
-        if area >= MIN_EXPLAINING_AUC:
-            explaining.append((area, evidence.views))
-    explained_by = max(explaining)[1] if explaining else ()
-    return () if {*explained_by} & {*views} else explained_by
-
-
-def _compute_area_within_labels(is_conflicting: NDArray[Any], score: NDArray[Any], label: NDArray[Any]) -> float:
-    """Return the mean of the areas under the ROC curve of each label, by its number of conflicting rows."""
     from sklearn.metrics import roc_auc_score
 
-    areas = []
-    counts = []
-    for number in np.unique(label[is_conflicting]):
-        of_label = label == number
-        if not is_conflicting[of_label].all():
-            areas.append(roc_auc_score(is_conflicting[of_label], score[of_label]))
-            counts.append(is_conflicting[of_label].sum())
-    return float(np.average(areas, weights=counts)) if areas else 0.5
+    is_conflicting = conflicts["conflicting"].to_numpy()[search.held_out.rows.numpy()]
+    is_narrow = views in search.evidence and search.evidence[views].breadth < RICH
+    label = search.label.numpy()
+    masks = [label == number for number in np.unique(label)]
+    masks = [mask for mask in masks if len(np.unique(is_conflicting[mask])) == 2]
+    if is_narrow or search.held_out.split != "train" or not masks:
+        return ()
+    areas = {}
+    for evidence in search.rank_informative_views():
+        if evidence.breadth < RICH:
+            contradiction = -search.predictions[evidence.views].numpy()[np.arange(len(label)), label]
+            areas[evidence.views] = np.mean(
+                [roc_auc_score(is_conflicting[mask], contradiction[mask]) for mask in masks]
+            )
+    explained_by = max(areas, key=areas.__getitem__, default=())
+    is_explained = explained_by and areas[explained_by] >= MIN_EXPLAINING_AUC
+    return explained_by if is_explained and not {*explained_by} & {*views} else ()
 
 
 class ConflictDescriber:
@@ -179,7 +169,7 @@ class ConflictDescriber:
         """Store the data; words and columns are read when they are first needed."""
         self._table = table
         rows = table.split["train"]
-        self._sample = take_evenly(np.arange(len(rows)), MAX_ROWS)
+        self._sample = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MAX_ROWS)).astype(np.int64))
         self._rows = rows[self._sample]
 
     @cached_property
@@ -401,29 +391,23 @@ def measure_resemblance(
 ) -> NDArray[np.float64]:
     """Return how much more rows resemble bias-aligned rows of other labels than of their own; 0 without features.
 
-    The difference of the mean cosine similarities, of standardised features, to the ``NUM_NEAREST`` rows of each side.
+    The difference of the mean cosine similarities of features to the ``NUM_NEAREST`` rows of each side.
 
     Args:
         table: The data.
         rows: (n,) numbers of rows of a label.
-        own: Bias-aligned rows of this label, of which ``MAX_COMPARED_ROWS`` at even distances are taken.
+        own: Bias-aligned rows of this label, of which about ``MAX_COMPARED_ROWS`` at even distances are taken.
         others: Bias-aligned rows of other labels, also.
     """
     if len(table.info.input_shape) != 1 or not len(own) or not len(others):
         return np.zeros(len(rows))
-    references = [take_evenly(side, MAX_COMPARED_ROWS) for side in (own, others)]
-    inputs = [torch.as_tensor(table.inputs.fetch(torch.tensor(part))).cpu() for part in (rows, *references)]
-    deviation, mean = torch.std_mean(torch.cat(inputs[1:]), dim=0)
-    features, *sides = (torch.nn.functional.normalize((part - mean) / deviation.clamp_min(1e-6)) for part in inputs)
-    near_own, near_others = (
-        (features @ side.T).topk(min(NUM_NEAREST, len(side))).values.mean(dim=1).numpy() for side in sides
+    samples = [side[:: len(side) // MAX_COMPARED_ROWS + 1] for side in (own, others)]
+    features, *sides = (
+        torch.nn.functional.normalize(torch.as_tensor(table.inputs.fetch(torch.tensor(numbers))))
+        for numbers in (rows, *samples)
     )
-    return np.asarray(near_others - near_own, dtype=np.float64)
-
-
-def take_evenly(values: NDArray[np.int64], max_values: int) -> NDArray[np.int64]:
-    """Return at most so many of the values, at even distances."""
-    return values[np.unique(np.linspace(0, len(values) - 1, min(len(values), max_values)).astype(np.int64))]
+    near_own, near_others = ((features @ side.T).topk(min(NUM_NEAREST, len(side))).values.mean(dim=1) for side in sides)
+    return np.asarray((near_others - near_own).cpu())
 
 
 def _encode_image(table: DataTable, row: int, image: Tensor, crop: int | None) -> str:
