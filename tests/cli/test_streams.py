@@ -7,7 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pandas as pd
 import pytest
+
+from logit_correction import train
 
 PROGRAM = (sys.executable, "-m", "logit_correction")
 
@@ -45,3 +48,13 @@ def test_full_disk_at_the_output_gives_one_message() -> None:
         process.returncode == 1 and process.stderr.startswith("error: OSError: ") and "No space left" in process.stderr
     )
     assert process.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "ascii"])
+def test_names_that_the_output_cannot_encode_are_escaped(encoding: str, tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    pd.DataFrame({"x": range(60), "y": ["\u65e5\u672c", "a"] * 30}).to_csv(tmp_path / "t.csv", index=False)
+    train({"name": "Table", "file": tmp_path / "t.csv", "label": "y"}, tmp_path / "run", method="ERM", epochs=1)
+    for words in (["evaluate", tmp_path / "run"], ["predict", tmp_path / "run", tmp_path / "t.csv"]):
+        process = subprocess.run([*PROGRAM, *words], env=environment, capture_output=True)
+        assert (process.returncode, process.stderr) == (0, b"") and rb"\u65e5\u672c" in process.stdout

@@ -86,6 +86,15 @@ def test_code_named_in_a_foreign_audit_is_not_imported(
     assert not foreign_import_marker.exists()
 
 
+def test_run_named_in_a_foreign_audit_is_not_read(
+    copy_foreign_audit: Callable[..., Path], digits_run: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    folder = copy_foreign_audit(encoder={"name": "FromRun", "run": str(digits_run)})
+    assert train_with_answers(folder, tmp_path / "out") == 2
+    error_message = capfd.readouterr().err.splitlines()[-1]
+    assert f"names {digits_run}, which is outside of it" in error_message and "--trust-code" in error_message
+
+
 def test_trust_code_imports_code_named_in_an_audit(
     copy_foreign_audit: Callable[..., Path], foreign_import_marker: Path, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from io import TextIOWrapper
 
 from logit_correction import __version__
 from logit_correction.atomic_files import DiskFullError
@@ -77,6 +78,9 @@ def main(argv: list[str] | None = None) -> int:
     for name in ("stdout", "stderr"):  # None if the caller closed them before the start
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115
+        stream = getattr(sys, name)
+        if isinstance(stream, TextIOWrapper):  # not all encodings have all characters of names
+            stream.reconfigure(errors="backslashreplace")
     os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")  # the loading of weights has no place among our lines
     with format_options_by(format_flag):
         try:

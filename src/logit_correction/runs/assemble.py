@@ -29,7 +29,13 @@ from logit_correction.formatting import format_option, format_reason
 from logit_correction.methods.average import Average
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.pretrained import PHOTO_ENCODER, TEXT_ENCODER, find_packaged_weights
-from logit_correction.registry import ComponentConfig, format_install_command, import_optional, is_untrusted_config
+from logit_correction.registry import (
+    ComponentConfig,
+    format_install_command,
+    import_optional,
+    is_untrusted_config,
+    refuse_untrusted_path,
+)
 from logit_correction.runs.encode import EncodedStore, encode_table
 from logit_correction.runs.model import FittedModel, build_algorithm, build_member_config, check_network_sizes
 from logit_correction.runs.options import RunConfig, complete_part
@@ -206,6 +212,8 @@ def read_earlier_reports(config: RunConfig) -> dict[Path, Report]:
     """Return the reports of the finished runs whose networks a complete config uses."""
     networks = (config.network, config.biased_network, config.encoder)
     runs = [network.options["run"] for network in networks if network is not None and network.name == "FromRun"]
+    for run in runs:
+        refuse_untrusted_path("network", run)
     return {Path(run): Report.read(run) for run in runs}
 
 
