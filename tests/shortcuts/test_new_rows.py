@@ -193,7 +193,7 @@ def test_advised_average_is_trained_and_predicts_as_in_the_audit(copy: Audit, tm
     plan = RunConfig.from_dict({**fix, "method": {**fix["method"], "answers": None}, "refit": False})
     untaught = train(plan, tmp_path / "untaught", page=False)
     assert (untaught.predict(SHIFTED_FRAME) == np.array(NAMES)[compute_average_prediction(copy)]).all()
-    assert Audit(copy.path).to_train() == copy.to_train()
+    assert Audit(copy.path).advised_config == copy.advised_config
 
 
 def test_single_candidate_is_trained_without_a_left_out_column(copy: Audit, tmp_path: Path) -> None:
