@@ -34,10 +34,10 @@ class Early(AttributeEstimator):
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
         """Return the mean cross-entropy of a batch."""
-        loss = cross_entropy(self.predict(batch.inputs), batch.label)
+        loss = cross_entropy(self.predict_logits(batch.inputs), batch.label)
         return Step(loss, {"loss_biased": loss.detach()})
 
-    def predict(self, inputs: Inputs) -> Tensor:
+    def predict_logits(self, inputs: Inputs) -> Tensor:
         """Return logits (B, L)."""
         logits: Tensor = self.network(inputs)
         return logits
