@@ -26,6 +26,7 @@ from logit_correction import (
     train,
 )
 from logit_correction.data.table import DataTable
+from logit_correction.runs.assemble import launch_processes
 from logit_correction.runs.train import RANK_VARIABLES
 
 from ..conftest import find_differing_tensors, load_trained_tensors
@@ -139,6 +140,15 @@ def test_test_split_does_not_affect_selection(tmp_path: Path, monkeypatch: pytes
 def test_training_in_inference_mode_is_refused(tmp_path: Path) -> None:
     with torch.inference_mode(), pytest.raises(InputError, match=r"train outside of .* inference_mode"):
         train(build_config(), tmp_path / "run")
+
+
+def test_threads_are_at_most_those_of_the_machine() -> None:
+    before = torch.get_num_threads()
+    try:
+        launch_processes(TrainingConfig(threads=100_000, device="cpu"))
+        assert torch.get_num_threads() <= (os.cpu_count() or 1)
+    finally:
+        torch.set_num_threads(before)
 
 
 def test_network_that_predicts_one_label_gives_a_warning(tmp_path: Path) -> None:

@@ -220,7 +220,8 @@ def read_earlier_reports(config: RunConfig) -> dict[Path, Report]:
 def launch_processes(config: TrainingConfig) -> torch.device:
     """Set up torch for a training, start its processes if there are several, and return the device of this process."""
     if config.threads:
-        torch.set_num_threads(config.threads)
+        # More than the processor has only wait; thousands, as a foreign config may ask for, block the machine.
+        torch.set_num_threads(min(config.threads, os.cpu_count() or 1))
     if config.deterministic and config.device != "cpu" and torch.cuda.is_available():
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True, warn_only=True)

@@ -45,8 +45,9 @@ class TrainingConfig:
         compile: Compile the networks with torch.compile: slow to start, pays in long runs on a GPU; reduce-overhead
             replays CUDA graphs of them, which saves launching their kernels one by one.
         deterministic: Ask CUDA for reproducible kernels.
-        threads: Processor threads of each process; 0 leaves it to torch. If left out 1 for a small network on vectors
-            or images of less than 64 pixels, which several threads only slow down; 0 elsewhere.
+        threads: Processor threads of each process, at most those of the machine; 0 leaves it to torch. If left out 1
+            for a small network on vectors or images of less than 64 pixels, which several threads only slow down; 0
+            elsewhere.
         log_every: Steps between two lines of metrics.csv.
         logger: Also log to these loggers of Lightning; may be repeated. Others are handed over in Python.
         leave_out: A view that is hidden from the networks, such as column:NAME, word:WORD, colour (images turn grey)
