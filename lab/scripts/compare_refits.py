@@ -96,7 +96,7 @@ def draw_sample(table: DataTable, name: str, size: int, seed: int) -> tuple[Data
     label = torch.full_like(table.label, -1)
     label[drawn] = table.label[drawn]
     splits, _ = make_splits(label, [None] * len(label), list(map(str, table.label_names)), Splitting(seed=seed))
-    sample = replace(table, split=splits, drawn=("valid", "test"), scoring=None, correlation=None)
+    sample = replace(table, split=splits, drawn=("valid", "test"), evaluation_groups=None, correlation=None)
     return sample, evaluated[:MAX_EVALUATED]
 
 

@@ -93,13 +93,13 @@ def test_civil_comments_has_sixteen_overlapping_groups(layouts: ModuleType, tmp_
         assert table.split[name].tolist() == np.flatnonzero(frame["split"] == name_in_file).tolist()
     assert table.inputs.input_shape == (4096,)
     assert table.count_groups("train").shape == (2, 2)
-    scoring = table.scoring
-    assert scoring is not None and scoring.membership.shape == (len(frame), 16)
-    for group, (label, identity) in enumerate(scoring.names):
+    groups = table.evaluation_groups
+    assert groups is not None and groups.membership.shape == (len(frame), 16)
+    for group, (label, identity) in enumerate(groups.group_names):
         expected = (frame["toxicity"] >= 0.5) == (label == "toxic")
         expected &= frame[identity.replace(" ", "_")] >= 0.5
-        assert scoring.membership[:, group].tolist() == expected.tolist()
-    assert Counter(name for name, _ in scoring.names) == {"non-toxic": 8, "toxic": 8}
-    assert {name.replace(" ", "_") for _, name in scoring.names} == set(IDENTITIES)
-    per_row = scoring.membership.sum(1)
+        assert groups.membership[:, group].tolist() == expected.tolist()
+    assert Counter(name for name, _ in groups.group_names) == {"non-toxic": 8, "toxic": 8}
+    assert {name.replace(" ", "_") for _, name in groups.group_names} == set(IDENTITIES)
+    per_row = groups.membership.sum(1)
     assert int(per_row.max()) > 1 and int(per_row.min()) == 0

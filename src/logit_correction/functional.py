@@ -214,7 +214,7 @@ def check_groups(label: Tensor, attribute: Tensor, num_labels: int, num_attribut
         raise ValueError(f"Every attribute must lie between 0 and {num_attributes - 1}, or be -1 (unknown).")
 
 
-def group_members(membership: Tensor) -> tuple[Tensor, Tensor]:
+def list_membership_pairs(membership: Tensor) -> tuple[Tensor, Tensor]:
     """Return the M pairs of a row and a group that it belongs to: rows (M,) and groups (M,), long.
 
     Args:
@@ -230,7 +230,7 @@ def group_count(membership: Tensor) -> Tensor:
     >>> group_count(torch.tensor([[True, False], [True, True]]))
     tensor([2, 1])
     """
-    return group_members(membership)[1].bincount(minlength=membership.shape[1])
+    return list_membership_pairs(membership)[1].bincount(minlength=membership.shape[1])
 
 
 def group_mean(value: Tensor, membership: Tensor) -> Tensor:
@@ -251,7 +251,7 @@ def group_mean(value: Tensor, membership: Tensor) -> Tensor:
     """
     if len(value) != len(membership):
         raise ValueError(f"There are {len(value)} values, but groups of {len(membership)} rows.")
-    row, group = group_members(membership)
+    row, group = list_membership_pairs(membership)
     sums = torch.zeros(membership.shape[1], dtype=torch.float64, device=value.device)
     return sums.index_add_(0, group, value.double()[row]) / group_count(membership)
 
@@ -330,7 +330,7 @@ def group_margin(margin: Tensor, membership: Tensor) -> Tensor:
     >>> group_margin(torch.tensor([2.0, -1.0]), torch.tensor([[True, False], [True, False]]))
     tensor([-1., nan])
     """
-    row, group = group_members(membership)
+    row, group = list_membership_pairs(membership)
     least = margin.new_full((membership.shape[1],), float("inf")).scatter_reduce_(0, group, margin[row], "amin")
     return least.masked_fill(group_count(membership) == 0, float("nan"))
 

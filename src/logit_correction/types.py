@@ -302,7 +302,7 @@ class ViewInputs:
             position=None if self.position is None else self.position[rows.numpy()],
         )
 
-    def chunks(self) -> Sequence[Tensor]:
+    def split_row_numbers(self) -> Sequence[Tensor]:
         """Return the numbers of all rows in order, in chunks of 512."""
         return torch.arange(self.num_rows).split(ROWS_PER_CHUNK)
 

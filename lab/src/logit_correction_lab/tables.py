@@ -244,7 +244,7 @@ def describe_outcome(benchmark: Benchmark, results_table: pd.DataFrame, comparis
     return outcome
 
 
-def _describe_machines(results_table: pd.DataFrame) -> list[str]:
+def _describe_environments(results_table: pd.DataFrame) -> list[str]:
     """Return on which machine, by which commit and version runs were made; empty without runs."""
     if results_table.empty:
         return []
@@ -269,7 +269,7 @@ def format_markdown(benchmark: Benchmark, results_table: pd.DataFrame, compariso
         lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in table.lines]
         lines.insert(1, "|" + "---|" * len(table.lines[0]))
         parts += [table.caption, "\n".join(lines)]
-    return "\n\n".join([*parts, *_describe_machines(results_table)]) + "\n"
+    return "\n\n".join([*parts, *_describe_environments(results_table)]) + "\n"
 
 
 def write_results(benchmark: Benchmark, out_dir: Path, num_seeds_override: int | None = None) -> None:
@@ -311,7 +311,7 @@ def write_results(benchmark: Benchmark, out_dir: Path, num_seeds_override: int |
         title=benchmark.title,
         headline=headline,
         tables=tables,
-        machine=_describe_machines(results_table),
+        machine=_describe_environments(results_table),
         figures=[inline_svg(svg) for svg in figures.values()],
         settings=settings,
     )

@@ -310,7 +310,7 @@ def compute_network_outputs(network: Callable[[Inputs], Tensor], view_inputs: Vi
         (n, C) float32 on the CPU.
     """
     outputs = []
-    for chunk in view_inputs.chunks():
+    for chunk in view_inputs.split_row_numbers():
         inputs = view_inputs.inputs(chunk)
         if isinstance(inputs, Tensor):
             inputs = inputs.to(weight.device, weight.dtype if inputs.is_floating_point() else None)

@@ -48,7 +48,7 @@ class DataTable:
         attribute_names: K names.
         correlation: Category-level correlation, if the source has one.
         metadata: What a reader of a result must know of the data (sizes, seeds, jitter, scaling, source).
-        scoring: Groups to judge on, where they are not label x attribute.
+        evaluation_groups: Groups to evaluate on, where they are not label x attribute.
         notes: What a user should know of the data, found without a look at attributes.
         attribute_notes: What attributes add, such as groups of other sizes than the published ones.
         augment: Changes the images of training batches at random; evaluation sees them as they are.
@@ -74,7 +74,7 @@ class DataTable:
     attribute_names: Sequence[str]
     correlation: Correlation | None = None
     metadata: dict[str, object] = field(default_factory=dict)
-    scoring: Scoring | None = None
+    evaluation_groups: EvaluationGroups | None = None
     notes: tuple[str, ...] = ()
     attribute_notes: tuple[str, ...] = ()
     augment: Augmentation | None = None
@@ -204,8 +204,8 @@ def _format_hour(hour: float) -> str:
 
 
 @dataclass(frozen=True)
-class Scoring:
-    """The groups to judge on where they are not label x attribute: they may overlap and leave rows out.
+class EvaluationGroups:
+    """The groups to evaluate on where they are not label x attribute: they may overlap and leave rows out.
 
     Attributes:
         membership: (M, G) bool, which row of the table belongs to which group.
@@ -218,7 +218,7 @@ class Scoring:
     attribute_names: Sequence[str]
 
     @property
-    def names(self) -> list[tuple[str, str]]:
+    def group_names(self) -> list[tuple[str, str]]:
         """Label and attribute of each group."""
         return list(zip(map(str, self.label_names), map(str, self.attribute_names), strict=True))
 

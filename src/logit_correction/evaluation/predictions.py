@@ -224,7 +224,7 @@ def build_predictions(
         with_groups: Whether to read attributes and the data's own groups; if not, they count as unknown.
     """
     rows = table.split[split]
-    scoring = table.scoring if with_groups else None
+    evaluation_groups = table.evaluation_groups if with_groups else None
     return Predictions(
         index=np.arange(len(rows)),
         label=table.label[rows].numpy(),
@@ -233,8 +233,8 @@ def build_predictions(
         attribute=table.attribute[rows].numpy() if with_groups else None,
         attribute_names=table.attribute_names,
         split=split,
-        membership=None if scoring is None else scoring.membership[rows].numpy(),
-        groups=() if scoring is None else scoring.names,
+        membership=None if evaluation_groups is None else evaluation_groups.membership[rows].numpy(),
+        groups=() if evaluation_groups is None else evaluation_groups.group_names,
         estimate=estimate,
     )
 

@@ -38,8 +38,8 @@ from logit_correction.functional import (
     group_count,
     group_margin,
     group_mean,
-    group_members,
     group_membership,
+    list_membership_pairs,
     margin,
     wilson_interval,
 )
@@ -180,7 +180,7 @@ class EvaluatedRows:
     @cached_property
     def members(self) -> tuple[Tensor, Tensor]:
         """All pairs of a row (M,) and a group (M,) that it belongs to."""
-        return group_members(self.membership)
+        return list_membership_pairs(self.membership)
 
     @cached_property
     def group_counts(self) -> Tensor:

@@ -16,7 +16,7 @@ from logit_correction.attributes import ESTIMATORS
 from logit_correction.attributes.base import AttributeEstimator, BatchEstimate, ParameterGroup, make_parameter_group
 from logit_correction.errors import InputError
 from logit_correction.losses import GroupPrior
-from logit_correction.methods.parts import PRIORS, Counted, Moving, PriorRule, describe_lost_labels
+from logit_correction.methods.parts import PRIORS, Counted, Moving, PriorRule, describe_collapsed_labels
 from logit_correction.registry import make_component
 from logit_correction.seeds import StepRandomness, derive_seed
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
@@ -226,7 +226,7 @@ class Algorithm(nn.Module):
             return []
         warnings = self.attributes.list_estimate_warnings()
         if self.group_prior is not None:
-            warnings += describe_lost_labels(self.group_prior, self.attributes.correlation, self.info.label_names)
+            warnings += describe_collapsed_labels(self.group_prior, self.attributes.correlation, self.info.label_names)
         return warnings
 
     def parameter_groups(self) -> list[ParameterGroup]:

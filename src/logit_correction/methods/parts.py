@@ -147,7 +147,7 @@ class Moving(PriorRule):
         prior.update(label, estimate.posterior, estimate.label_probability, estimate.attribute)
 
 
-def describe_lost_labels(prior: GroupPrior, correlation: Correlation, label_names: tuple[str, ...]) -> list[str]:
+def describe_collapsed_labels(prior: GroupPrior, correlation: Correlation, label_names: tuple[str, ...]) -> list[str]:
     """Return a warning if a moving joint prior takes most rows of a label for bias-conflicting.
 
     The biased network has then probably stopped predicting the label.

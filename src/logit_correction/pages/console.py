@@ -177,8 +177,11 @@ def print_data_summary(table: DataTable, name: str, method: str = "") -> None:
     print_wrapped(console, f"{f'{method} on ' if method else ''}{name}: {sizes} rows")
     for note in (*table.notes, *table.attribute_notes):
         print_wrapped(console, f"note: {note}", "yellow")
-    if table.scoring is not None:
-        print_wrapped(console, f"evaluated on {len(table.scoring.names)} groups of the data's own, not on those below")
+    if table.evaluation_groups is not None:
+        print_wrapped(
+            console,
+            f"evaluated on {len(table.evaluation_groups.group_names)} groups of the data's own, not on those below",
+        )
     labels = list(map(str, table.label_names))
     if not table.has_attributes("train"):
         label_counts = table.label[table.split["train"]].bincount(minlength=len(labels)).tolist()

@@ -331,7 +331,7 @@ def prepare_run(
                 f"{run} was trained again on rows that were drawn for validation and test, by which a training with "
                 f"its network would be judged: train that run with {format_option('refit', False)}"
             )
-    if "attribute" in rule.labels_read and table.scoring is None and not table.has_attributes("valid"):
+    if "attribute" in rule.labels_read and table.evaluation_groups is None and not table.has_attributes("valid"):
         raise InputError(
             f"selection rule {rule.name} reads validation attributes, but some are unknown: take last, "
             "valid_average or valid_worst_class, or one that goes by estimated groups (`list rules`)"
@@ -424,10 +424,10 @@ def check_network_output(algorithm: Algorithm, table: DataTable, name: str) -> N
         raise InputError(f"network {name} gives logits of shape {shape}, but must give {expected}: one for each label")
 
 
-def check_finetuning(algorithm: Algorithm, encoder: ComponentConfig | None) -> None:
+def check_finetuning(algorithm: Algorithm, frozen_encoder: ComponentConfig | None) -> None:
     """Raise ``InputError`` unless the method's network has features with pretrained weights to fine-tune."""
     metadata = getattr(algorithm.network, "metadata", {})
-    if encoder or not hasattr(algorithm.network, "features") or metadata.get("weights", "none") == "none":
+    if frozen_encoder or not hasattr(algorithm.network, "features") or metadata.get("weights", "none") == "none":
         raise InputError(
             f"{format_option('finetune')} trains a pretrained network of photos of 64 pixels or more, or of texts, "
             f"and there is none here: leave it out, or leave {format_option('encoder')} out, or name a network with "

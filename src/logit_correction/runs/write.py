@@ -158,7 +158,7 @@ def list_labels_read(algorithm: Algorithm, table: DataTable, rule_reads_attribut
     attributes_read = {
         "train": algorithm.needs_attributes,
         "valid": rule_reads_attributes or algorithm.needs_valid_attributes,
-        "test": table.scoring is not None or bool(table.count_groups("test").any()),
+        "test": table.evaluation_groups is not None or bool(table.count_groups("test").any()),
     }
     estimators = {"train": [algorithm.attributes], "valid": algorithm.valid_estimators, "test": []}
     labels_read = {}
@@ -229,8 +229,8 @@ def summarize_data(config: RunConfig, table: DataTable, fingerprint: str) -> Dat
         fingerprint: Digest of all inputs, labels and splits.
     """
     scoring = None
-    if table.scoring is not None:
-        membership = table.scoring.membership
+    if table.evaluation_groups is not None:
+        membership = table.evaluation_groups.membership
         scoring = {
             "counts": {split: membership[rows].sum(0).tolist() for split, rows in table.split.items()},
             "overlapping": bool((membership.sum(1) > 1).any()),

@@ -499,7 +499,7 @@ def audit_into(
             staged,
             folder,
             built,
-            examined=None if examined is None else str(examined),
+            examined_classifier=None if examined is None else str(examined),
             try_fix=try_fix and not has_new_rows,
             quiet=not progress,
         )

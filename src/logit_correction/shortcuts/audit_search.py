@@ -57,7 +57,12 @@ FIX_COMMENT = (
 
 
 def write_search_results(
-    out_dir: Path, audit_dir: Path, prepared_run: PreparedRun, examined: str | None, try_fix: bool, quiet: bool
+    out_dir: Path,
+    audit_dir: Path,
+    prepared_run: PreparedRun,
+    examined_classifier: str | None,
+    try_fix: bool,
+    quiet: bool,
 ) -> SearchSummary | ClassifierCheckSummary:
     """Write the rows, the config and the fix of an audit after its search, and return the summary.
 
@@ -65,7 +70,7 @@ def write_search_results(
         out_dir: Folder to write to; its files will be in ``audit_dir``.
         audit_dir: The audit's folder, which the fix names.
         prepared_run: The prepared run, after its search.
-        examined: The run or the file of predictions that was given.
+        examined_classifier: The run or the file of predictions that was given.
         try_fix: Train LC in folds where a correction is advised, unless a classifier was given.
         quiet: Show no progress.
     """
@@ -75,7 +80,7 @@ def write_search_results(
     assert isinstance(estimator, Auto) and estimator.search is not None and estimator.finding is not None
     search = estimator.search
     finding = drop_uninformative_views(estimator.finding)
-    views = finding.views if examined else get_advised_views(finding)
+    views = finding.views if examined_classifier else get_advised_views(finding)
     question = make_question(finding)
     doubtful = search.get_candidate(question.views) if question and not views else None
     frame = build_rows_frame(table, estimator, views, doubtful)
@@ -85,23 +90,23 @@ def write_search_results(
         comment = "" if num_shortcuts > 1 else FIX_COMMENT
         fix = _build_fix(config, finding, views, num_shortcuts, audit_dir / CSV)
         write_fix(out_dir, fix, comment)
-        if try_fix and not examined:
+        if try_fix and not examined_classifier:
             write_rows(frame, out_dir)
             fix = _build_fix(config, finding, views, num_shortcuts, out_dir / CSV)
             probabilities = predict_corrected(fix, table, estimator, quiet)
             frame = add_predictions(frame, "fixed", search.held_out.rows, probabilities, table)
-    elif examined is None and finding.verdict == "none found":
+    elif examined_classifier is None and finding.verdict == "none found":
         write_fix(out_dir, replace(config, method=ComponentConfig(BASELINE)))
     has_rows_of_fix = bool(views) and num_shortcuts == 1
     write_rows(add_drawn_rows(frame, table, estimator, views) if has_rows_of_fix else frame, out_dir)
     shown_views = views or (doubtful.views if doubtful else ())
-    record = _build_record(prepared_run, estimator, finding, frame, shown_views, examined)
+    record = _build_record(prepared_run, estimator, finding, frame, shown_views, examined_classifier)
     if has_rows_of_fix and "test" in table.drawn:
         record.labels_read["test"].append("label")
     cost = compute_classifier_accuracies(frame, finding.classifier, num_shortcuts)
-    if examined is None:
+    if examined_classifier is None:
         return SearchSummary(record, cost)
-    return ClassifierCheckSummary(record, {} if describe_missing_rows(finding) else cost, examined)
+    return ClassifierCheckSummary(record, {} if describe_missing_rows(finding) else cost, examined_classifier)
 
 
 def _build_fix(
@@ -152,7 +157,7 @@ def _build_record(
     finding: Finding,
     frame: pd.DataFrame,
     views: Sequence[str],
-    examined: str | None,
+    examined_classifier: str | None,
 ) -> AuditRecord:
     config = prepared_run.config
     table = prepared_run.table
@@ -179,7 +184,7 @@ def _build_record(
         ),
         network=AuditedNetwork(config.network.name, config.network.options),
         training=AuditTraining(
-            None if examined else estimator.compute_epochs_and_batch_size()[0], config.training.seed
+            None if examined_classifier else estimator.compute_epochs_and_batch_size()[0], config.training.seed
         ),
         labels_read={"train": ["label"], "valid": ["label"], "test": []},
         environment=describe_environment(device),

@@ -111,10 +111,10 @@ def read_new_rows(opened_rows: Sequence[Rows] | None, prepared_run: PreparedRun)
     errors: list[RowErrors] = []
     count = 0
     model = prepared_run.build_model()
-    for part, _, forms in model.read(opened_rows, keep_bad=True):
+    for part, _, contents in model.read(opened_rows, keep_bad=True):
         columns = model.source.reader.list_identifiers(part)
         identifiers = {name: texts for name, texts in columns.items() if name in table.identifiers}
-        frame = _build_row_descriptions(part, prepared_run, forms, identifiers)
+        frame = _build_row_descriptions(part, prepared_run, contents, identifiers)
         frame["row"] = np.arange(count, count + len(part))
         frames.append(frame[part.errors.is_good.numpy()])
         errors += [part.errors] if part.errors else []
@@ -153,24 +153,24 @@ def iterate_inputs(
             part = next(parts, None)
         if part is None:
             return
-        rows, store, forms = part
+        rows, store, contents = part
         encoded = model.encode(store)
         good = rows.errors.is_good.nonzero().flatten()
-        add_part(build_view_inputs(encoded, forms).take(good))
+        add_part(build_view_inputs(encoded, contents).take(good))
         for positions in good.split(compute_evaluation_batch_size(encoded)):
             yield encoded.fetch(positions)
 
 
 def _build_row_descriptions(
-    rows: Rows, prepared_run: PreparedRun, forms: dict[str, Any], identifiers: Mapping[str, Sequence[str]]
+    rows: Rows, prepared_run: PreparedRun, contents: dict[str, Any], identifiers: Mapping[str, Sequence[str]]
 ) -> pd.DataFrame:
     column = str(prepared_run.config.data.options.get("label") or "label")
     labels: Sequence[str | None] = rows.label or [None] * len(rows)
     if rows.frame is not None and column in rows.frame.columns:
         labels = [label or None for label in convert_to_texts(rows.frame[column])]
     lines = rows.numbers if get_row_noun(rows.numbers) == "line" else None
-    part = replace(prepared_run.table, texts=forms.get("texts"), columns=forms.get("columns", {}))
-    return _build_descriptions(labels, forms.get("files"), lines, part, torch.arange(len(rows)), identifiers)
+    part = replace(prepared_run.table, texts=contents.get("texts"), columns=contents.get("columns", {}))
+    return _build_descriptions(labels, contents.get("files"), lines, part, torch.arange(len(rows)), identifiers)
 
 
 def _build_descriptions(

@@ -69,7 +69,7 @@ def sample_sheet(rows: NewRows, sample_size: int, seed: int) -> tuple[NewRows, p
         rounds[sampled] = number
         probabilities = {**rows.inclusion_probability, number: probability}
         rows = replace(rows, rounds=rounds, inclusion_probability=probabilities)
-    return rows, build_sheet(rows)
+    return rows, build_annotation_sheet(rows)
 
 
 def has_deciding_rows(rows: NewRows) -> bool:
@@ -202,7 +202,7 @@ def build_open_sheet(rows: NewRows, pictures: Mapping[str, str]) -> OpenSheet:
     Raises:
         ValueError: The stored fields of a row are not JSON.
     """
-    heading, *lines = format_spreadsheet_rows(build_sheet(rows))
+    heading, *lines = format_spreadsheet_rows(build_annotation_sheet(rows))
     to_label = []
     for (_, row), cells in zip(rows.descriptions.iloc[rows.find_open_positions()].iterrows(), lines, strict=True):
         fields = from_json_values(list[tuple[str, str]], json.loads(row.get(FIELDS) or "[]"), FIELDS)
@@ -218,7 +218,7 @@ def build_open_sheet(rows: NewRows, pictures: Mapping[str, str]) -> OpenSheet:
     return OpenSheet(heading, to_label)
 
 
-def build_sheet(rows: NewRows) -> pd.DataFrame:
+def build_annotation_sheet(rows: NewRows) -> pd.DataFrame:
     """Return the sheet of all open rows, its column ``answer`` empty."""
     sheet = rows.descriptions.iloc[rows.find_open_positions()]
     return sheet[["row", *(name for name in KNOWN_BY if name in sheet)]].assign(**{ANSWER: ""})

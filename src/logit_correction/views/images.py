@@ -50,7 +50,7 @@ class ImageView(View):
         """Read the images once, not once for each member."""
         views = cast(Sequence[ImageView], members)
         features_of_chunks = []
-        for rows in inputs.chunks():
+        for rows in inputs.split_row_numbers():
             images = cast(Tensor, inputs.images(rows))
             max_images = max(1, cls.max_chunk_values // max(1, images[0:1].numel()))
             for chunk in images.split(max_images):

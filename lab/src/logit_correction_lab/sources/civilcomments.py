@@ -10,7 +10,7 @@ from torch import Tensor
 
 from logit_correction.data.cells import format_row_names
 from logit_correction.data.rows import RowErrors
-from logit_correction.data.table import DataTable, Scoring
+from logit_correction.data.table import DataTable, EvaluationGroups
 from logit_correction.data.texts import TextReader
 from logit_correction_lab.sources.published import (
     PublishedSource,
@@ -79,7 +79,9 @@ class CivilComments(PublishedSource):
             attribute_names=["nobody mentioned", "somebody mentioned"],
             metadata={"source": "CivilComments, WILDS v1.0"},
             with_reader_metadata=True,
-            scoring=Scoring(membership, labels, [name.replace("_", " ") for name in IDENTITIES] * len(LABELS)),
+            evaluation_groups=EvaluationGroups(
+                membership, labels, [name.replace("_", " ") for name in IDENTITIES] * len(LABELS)
+            ),
             row_names=[text[:80] for text in texts],
         )
         table.metadata["figures"] = "16 overlapping groups: label and mentioned group of people"
