@@ -174,3 +174,11 @@ def test_default_epochs_and_batch_size_give_enough_steps(rows: int, processes: i
     steps = math.ceil(rows / training.batch_size)
     assert training.batch_size % processes == 0 and 15 <= training.epochs <= 100
     assert training.epochs * steps >= min(1500, 100 * steps)
+
+
+def test_shortcut_that_a_person_names_over_a_config_is_decided_by_the_person() -> None:
+    attributes = {"name": "Auto", "shortcut": ["column:site"], "decided_by": "answers"}
+    written = {"data": "Digits", "method": {"name": "LC", "attributes": attributes}}
+    assert complete_config(written).method.options["attributes"]["decided_by"] == "answers"
+    renamed = complete_config({**written, "shortcut": "column:ward"}).method.options["attributes"]
+    assert (renamed["shortcut"], renamed["decided_by"]) == (["column:ward"], "person")

@@ -71,6 +71,7 @@ def test_compared_label_is_that_of_a_single_advised_candidate(shifted_audit: Aud
     for row in new["answered_rows"]:
         label = ("ill", "well")[get_predictions(copy.new_rows)[number, row["row"]]]
         assert row["compared_label"] == (label if number else None)
+    assert copy.answer(fill_sheet(copy)).summary["new_rows"]["single"]  # as was asked for before
 
 
 def test_page_without_answers_has_no_section_on_them(shifted_audit: Audit) -> None:

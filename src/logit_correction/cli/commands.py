@@ -151,7 +151,9 @@ def _audit_new_rows(
             folder = answers.parent  # of an earlier `train --new-rows`, whose own folder holds ERM
         audit = audits.Audit(folder, trust_code=trust_code)
         audit.check_options(config, set(user_options) - {"refit"})
-        audit.answer(answers, **answer_options)
+        audit.answer(
+            answers, single=answer_options["single"] or None, replace_answers=answer_options["replace_answers"]
+        )
     print_audit(audit.result, folder / audits.PAGE)
     return audit
 
@@ -210,7 +212,7 @@ def audit_command(
     if answers is not None:
         if config is not None or ask is not None:
             raise InputError("--answers reads a sheet into the audit in --out: leave out other options")
-        audits.Audit(out).answer(answers, single=single, replace_answers=replace_answers)
+        audits.Audit(out).answer(answers, single=single or None, replace_answers=replace_answers)
     elif config is not None:
         inputs: dict[str, Any] = {"run": run, "predictions": predictions, "new_rows": new_rows, "ask": ask}
         inputs["single"] = single

@@ -369,6 +369,8 @@ def expand_short_options(short_options: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in of_estimator.items():
         if value:
             options = merge_options(options, {"method": {"attributes": {name: value}}})
+    if of_estimator.get("shortcut"):  # named now, by a person, and no longer by what wrote the config
+        options["method"]["attributes"].pop("decided_by", None)
     if isinstance(options.get("method"), dict):  # options without a name are those of LC
         options = merge_options({"method": {"name": "LC"}}, options)
     return options

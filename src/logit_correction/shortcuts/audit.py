@@ -206,13 +206,16 @@ class Audit:
             open_sheet = build_open_sheet(rows, read_kept_pictures(self.path, self.path))
         return LabelSheet.from_frame(sheet, open_sheet, self.result.record.data.label_names)
 
-    def answer(self, sheet: pd.DataFrame | Path | str, single: bool = False, replace_answers: bool = False) -> Audit:
+    def answer(
+        self, sheet: pd.DataFrame | Path | str, single: bool | None = None, replace_answers: bool = False
+    ) -> Audit:
         """Read a sheet whose column ``answer`` is filled in, at least in part, and return the audit.
 
         Args:
             sheet: The sheet, or its file.
             single: Advise one candidate, where its gain is clear, and no average of the likely ones. It is a little
-                cheaper to train and easier to explain, and gains less after few answers.
+                cheaper to train and easier to explain, and gains less after few answers. None keeps what the audit was
+                asked for before.
             replace_answers: Replace earlier answers that the sheet contradicts; otherwise it is refused.
 
         Raises:
