@@ -160,9 +160,9 @@ def format_percent(fraction: float | None, digits: int = 0, unit: str = NBSP + "
     return f"{100 * fraction:.{digits}f}{unit}"
 
 
-def format_row_count(count: int) -> str:
-    """Return a number of rows: ``1 row``, ``1,200 rows``."""
-    return f"{count:,} row{'' if count == 1 else 's'}"
+def format_row_count(count: int, noun: str = "row") -> str:
+    """Return a number of rows, or of what a regular noun names: ``1 row``, ``1,200 rows``."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def format_value(value: Any) -> str:

@@ -355,7 +355,7 @@ def _describe_average(selection: Selection) -> str:
     """Return what the answers show of the average of the candidates, or why ERM is advised."""
     average = selection.average
     assert average is not None
-    basis = f"By {format_row_count(selection.answers).replace('row', 'labelled new row')}"
+    basis = f"By {format_row_count(selection.answers, 'labelled new row')}"
     gain, low, high = map(_format_points, (average.gain, average.gain_low, average.gain_high))
     interval = f"{gain} points against {BASELINE} (90 % interval {low} to {high})"
     if selection.correction is None:
