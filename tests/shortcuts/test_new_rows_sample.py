@@ -59,10 +59,10 @@ def test_shifted_column_is_listed_first_with_its_values(tmp_path: Path) -> None:
     assert "<b>north</b>" not in (shifted.path / "report.html").read_text(encoding="utf-8")
 
 
-def test_page_says_if_no_single_view_differs(shifted_audit: Audit) -> None:
+def test_page_says_if_no_single_view_separates_new_rows(shifted_audit: Audit) -> None:
     """Only the correlation of scanner and outcome has changed, which no view shows without labels."""
     assert all(shift["auc_low"] <= 0.5 for shift in shifted_audit.summary["new_rows"]["view_shifts"])
-    assert read_changes(shifted_audit) == [] and "No view alone differs" in read_page(shifted_audit)
+    assert read_changes(shifted_audit) == [] and "No view alone separates" in read_page(shifted_audit)
 
 
 def test_words_with_other_shares_are_named(tmp_path: Path) -> None:
