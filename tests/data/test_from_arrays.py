@@ -55,6 +55,19 @@ def test_changed_cache_file_is_refused_and_written_again(tmp_path: Path, spoil: 
         complete_config({"data": source_config}).data.make().build()
 
 
+def test_removed_cache_file_is_named_with_what_writes_it_again(tmp_path: Path) -> None:
+    X, y = draw_two_clouds()
+    columns = {"a": X[:, 0], "b": y}
+    makes = (lambda: from_arrays(X, y, folder=tmp_path), lambda: from_table(columns, label="b", folder=tmp_path))
+    for make in makes:
+        source_config = make()
+        Path(source_config.options["file"]).unlink()
+        with pytest.raises(InputError, match=r"is gone: call from_(arrays|table) again with the same rows"):
+            complete_config({"data": source_config}).data.make().build()
+        assert make() == source_config
+        complete_config({"data": source_config}).data.make().build()
+
+
 def test_from_arrays_reads_attributes_and_splits(tmp_path: Path) -> None:
     X, y = draw_two_clouds(30)
     split = ["train", "train", "train", "train", "valid", "test"] * 5

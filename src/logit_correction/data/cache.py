@@ -97,12 +97,14 @@ def is_cached_file(path: Path, remedy: str) -> bool:
 
     Args:
         path: The file.
-        remedy: What to do if it holds something else since.
+        remedy: What to do if it holds something else since, or is gone.
 
     Raises:
-        InputError: If its content was changed.
+        InputError: If its content was changed, or it was removed, as ``cache --clear`` does.
     """
     is_named_by_content = re.fullmatch(rf"[0-9a-f]{{{DIGEST_LENGTH}}}", path.stem) is not None
+    if is_named_by_content and not path.exists():
+        raise InputError(f"{path}, the copy of rows that were given in Python, is gone: {remedy} with the same rows")
     if is_named_by_content and path.is_file() and _is_changed(path):
         raise InputError(f"{path} has been changed since it was written (its checksum is not its name): {remedy}")
     return is_named_by_content
