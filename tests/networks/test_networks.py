@@ -27,6 +27,7 @@ from logit_correction.networks.base import DropoutLinear, skip_pretrained_weight
 from logit_correction.networks.pretrained import ResNet18, Standardize, TextClassifier, Timm
 from logit_correction.networks.small import MLP
 from logit_correction.registry import import_component
+from logit_correction.runs.options import complete_config
 from logit_correction.types import Batch, DataInfo, Inputs, TrainingRows
 
 from ..forked_programs import ForkedProgram
@@ -330,3 +331,12 @@ def test_torchvision_that_does_not_fit_torch_gives_one_message(network: str, tmp
         (message,) = process.output.splitlines()
     assert all(f"{name} {version(name)}" in message for name in ("torch", "torchvision"))
     assert "nms does not exist" in message and "pip install --upgrade torch torchvision" in message
+
+
+def test_network_by_dotted_path_whose_package_does_not_import_gives_one_message(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "broken_networks.py").write_text('raise RuntimeError("operator torchvision::nms does not exist")')
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(InputError, match=r"broken_networks\.Net.*nms does not exist"):
+        complete_config({"data": "Digits", "network": "broken_networks.Net"})
