@@ -173,21 +173,13 @@ def read_selection(column: str, answers: int, rows: str = "all sets") -> float:
     return read_figure("new-rows/selection.csv", column, rows=rows, rule="taught", answers=answers)
 
 
-def compute_gain_won(answers: int, left_out: str) -> float:
-    """Return the share in per cent of the best candidate's gain that a fix wins, over the sets but one with a gain."""
-    table = read_table("new-rows/selection-sets.csv")
-    is_used = (table["answers"] == answers) & (table["set"] != left_out)
-    means = table[is_used].groupby("set")[["ERM", "best", "taught"]].mean()
-    means = means[means["best"] - means["ERM"] >= 3]  # points, as in ``compare_selection.py``
-    return float(100 * (means["taught"] - means["ERM"]).sum() / (means["best"] - means["ERM"]).sum())
-
-
 def format_new_rows() -> dict[str, str]:
     """Return the figures of new rows that README and their page repeat."""
     harder = "new rows that are merely harder"
-    shares = [format_number(compute_gain_won(answers, "bar"), 0) for answers in (10, 20, 50)]
+    without_bar = "all sets but BAR"
+    shares = [format_number(read_selection("gain_won", answers, without_bar), 0) for answers in (10, 20, 50)]
     return {
-        "sets": WORDS[int(read_selection("sets", 20)) - 1],
+        "sets": WORDS[int(read_selection("sets", 20, without_bar))],
         "other_sets": WORDS[int(read_selection("other_sets", 20))],
         "shares": format_list(shares),
         "elsewhere": format_number(read_selection("elsewhere", 20)),
