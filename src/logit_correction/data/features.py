@@ -29,7 +29,7 @@ from logit_correction.data.column_kinds import (
     parse_column,
 )
 from logit_correction.data.dates import YEAR_LAST, DateOrder, describe_dates, have_zones, infer_date_order
-from logit_correction.data.ranges import compute_range, note_values_out_of_range
+from logit_correction.data.ranges import compute_range, remark_on_values_out_of_range
 from logit_correction.data.reader import NEVER_VARIED, FittedInputs, Reader, compute_mean_and_std
 from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.stores import ArrayStore
@@ -284,7 +284,7 @@ class ColumnReader(Reader):
         for name, column in self.fitted_columns.items():
             kind, values = parsed_rows[name]
             if kind.name != NAMES:
-                note_values_out_of_range(column, values, errors, KINDS[kind.name].format)
+                remark_on_values_out_of_range(column, values, errors, KINDS[kind.name].format)
 
 
 def _check_date_order(values: pd.Series[Any], order: DateOrder, errors: RowErrors) -> None:

@@ -23,7 +23,7 @@ def compute_range(values: NDArray[np.float64]) -> dict[str, Any]:
     return {"range": [float(present.min()), float(present.max())], "rows": len(present)}
 
 
-def note_values_out_of_range(
+def remark_on_values_out_of_range(
     column: dict[str, Any],
     values: NDArray[np.float64],
     errors: RowErrors,

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from logit_correction.data.ranges import compute_range, note_values_out_of_range
+from logit_correction.data.ranges import compute_range, remark_on_values_out_of_range
 from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.errors import InputError
@@ -182,7 +182,7 @@ class NumericReader(Reader):
         """Note features of vectors whose values lie outside of those of training."""
         for place, found in enumerate(self.ranges):
             column = {"name": place, "std": float(self.std[place]), **found}
-            note_values_out_of_range(column, parsed_rows[:, place].astype(np.float64), errors)
+            remark_on_values_out_of_range(column, parsed_rows[:, place].astype(np.float64), errors)
 
     def build_inputs(self, parsed_rows: Array, errors: RowErrors) -> FittedInputs:
         """Return the arrays as inputs, and the columns of vectors, named by their number."""
