@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 
@@ -23,6 +24,11 @@ class TrainingError(RuntimeError):
 
 class TrainingInterrupted(Exception):
     """Training was asked to stop and has saved where it was."""
+
+
+def warn_user(message: str) -> None:
+    """Issue an ``InputWarning`` at the line that called the caller."""
+    warnings.warn(message, InputWarning, stacklevel=3)
 
 
 def check_range(

@@ -452,6 +452,8 @@ def test_label_folders_inside_other_folders_are_named(photos: Path, tmp_path: Pa
     with pytest.warns(InputWarning, match=r"labels are read from folders directly in .*new/site/bright"):
         photo_audit = audit(photos / "old", tmp_path / "out", new_rows=tmp_path / "new", size=10, epochs=1, threads=1)
     assert photo_audit.summary["new_rows"]["labelled"] == 0
+    (note,) = photo_audit.summary["new_rows"]["notes"]
+    assert "labels are read from folders directly in" in note and note in read_page(photo_audit)
 
 
 def test_new_photos_have_the_labels_of_their_folders_and_others_none(photos: Path, tmp_path: Path) -> None:
@@ -490,6 +492,14 @@ def test_unreadable_new_rows_are_left_out_with_one_warning(tmp_path: Path) -> No
     assert (
         np.array(NAMES)[answered_rows["label_number"]] == SHIFTED_FRAME["outcome"].to_numpy()[answered_rows["row"]]
     ).all()
+
+
+def test_warnings_of_new_rows_are_given_though_reading_them_fails(tmp_path: Path) -> None:
+    new = SHIFTED_FRAME.astype({"age": float, "outcome": object})
+    new.loc[3, "age"] = 1e6
+    new.loc[4, "outcome"] = "unheard of"
+    with pytest.warns(InputWarning, match="age.*1000000"), pytest.raises(InputError, match="unheard of"):
+        audit(TRAINING_FRAME, tmp_path / "out", new_rows=new, **SHORT)
 
 
 def test_sheet_saved_by_a_spreadsheet_program_is_read(copy: Audit, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import sys
-import warnings
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -18,7 +17,7 @@ from typing import Any, Literal, TextIO
 
 from jsonargparse.typing import PositiveInt
 
-from logit_correction.errors import InputError, InputWarning, check_range
+from logit_correction.errors import InputError, check_range, warn_user
 from logit_correction.formatting import format_first, suggest_name
 from logit_correction.registry import ComponentConfig
 from logit_correction.runs.options import ESTIMATOR_OPTIONS, PRESETS, RunConfig, complete_config
@@ -358,7 +357,7 @@ def _predict_lines(run: Any, inputs: list[Path]) -> Iterator[list[list[str]]]:
         count = sum(map(len, errors))
         problem = "1 row has no answer" if count == 1 else f"{count:,} rows have no answer"
         details = format_first([f"{error.place}: {error}" for error in errors], 3, "; ")
-        warnings.warn(f"{problem}: {details}", InputWarning, stacklevel=2)
+        warn_user(f"{problem}: {details}")
 
 
 def export_command(run: Path, *, format: str, out: Path, trust_code: bool = False) -> int:

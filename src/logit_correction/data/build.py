@@ -44,7 +44,6 @@ def build_table(
     split_by: str | None = None,
     units: Sequence[str | None] = (),
     attributes: Mapping[str, Sequence[str | None]] | None = None,
-    notes: Sequence[str] = (),
     **fields: Any,
 ) -> DataTable:
     """Make the table of rows that a user gave with their labels.
@@ -59,7 +58,6 @@ def build_table(
         split_by: A column whose values are drawn into one split each.
         units: Its value for each row, None where it is missing.
         attributes: Column -> its value for each row, None where it is unknown.
-        notes: What the user should know already.
         **fields: Further fields of the table.
 
     Raises:
@@ -104,7 +102,7 @@ def build_table(
         metadata={"source": source, **fitted.metadata, "split": origin},
         notes=(
             *left_out,
-            *notes,
+            *rows.notes,
             *_describe_copies(fitted, split),
             *describe_equal_numbers(label_names),
             *reader_notes,

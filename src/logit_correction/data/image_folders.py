@@ -129,7 +129,7 @@ def find_label_folders(root: Path) -> dict[Path, str | None]:
     return dict.fromkeys(folders)
 
 
-def find_labelled_images(root: Path, split_by_folder: Mapping[Path, str | None]) -> tuple[Rows, list[str]]:
+def find_labelled_images(root: Path, split_by_folder: Mapping[Path, str | None]) -> Rows:
     """Find the images in folders of ``root``, or in itself, and in all below them; links may not leave it.
 
     Args:
@@ -137,8 +137,8 @@ def find_labelled_images(root: Path, split_by_folder: Mapping[Path, str | None])
         split_by_folder: Folders in it, each with its split or None, as ``find_label_folders`` returns them.
 
     Returns:
-        The rows, with the name of the folder as their label, with its split if it has one, and with errors for links
-        that lead nowhere or leave ``root``; and notes for the user.
+        The rows, with the name of the folder as their label, with its split if it has one, with errors for links that
+        lead nowhere or leave ``root``, and with notes for the user.
     """
     hidden: list[Path] = []
     loose = []
@@ -186,6 +186,7 @@ def find_labelled_images(root: Path, split_by_folder: Mapping[Path, str | None])
         split=[split_by_folder.get(folder) for folder in folder_of_file.values()]
         if any(split_by_folder.values())
         else None,
+        notes=tuple(notes),
     )
     base = os.path.realpath(root)
     outside = {parent for parent in {path.parent for path in folder_of_file} if not is_within(parent, base)}
@@ -194,4 +195,4 @@ def find_labelled_images(root: Path, split_by_folder: Mapping[Path, str | None])
             rows.errors.add(row, f"is a link that leaves the folder, to {os.path.realpath(path)}")
         elif not path.is_file():
             rows.errors.add(row, "is a link to no file")
-    return rows, notes
+    return rows

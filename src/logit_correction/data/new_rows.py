@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby
@@ -28,7 +27,7 @@ from logit_correction.data.images import ImageReader
 from logit_correction.data.labels import find_name_positions
 from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.table_files import is_table_file, is_utf8_csv, read_frame
-from logit_correction.errors import InputError, InputWarning
+from logit_correction.errors import InputError
 from logit_correction.formatting import format_reason
 from logit_correction.types import Array, to_numpy
 from logit_correction.unicode_text import normalize_text
@@ -123,6 +122,7 @@ def _read_paths(paths: Sequence[Path], labelled: bool, tables: bool, encoding: s
 
     for are_tables, group in groupby(paths, is_table):
         files: list[Path] = []
+        notes: list[str] = []
         for path in group:
             if are_tables:
                 frame = read_frame(path, None if encoding and is_utf8_csv(path) else encoding)
@@ -134,8 +134,10 @@ def _read_paths(paths: Sequence[Path], labelled: bool, tables: bool, encoding: s
             else:
                 rows = _read_folder(path, labelled)
                 files += [file for row, file in enumerate(rows.files or ()) if row not in rows.errors.by_row]
+                notes += rows.notes
+                notes += [f"{path}: left out: {rows.errors}"] if rows.errors else []
         if files:
-            yield Rows("images", range(len(files)), files=files)
+            yield Rows("images", range(len(files)), files=files, notes=tuple(notes))
 
 
 def _read_folder(folder: Path, labelled: bool) -> Rows:
@@ -143,16 +145,12 @@ def _read_folder(folder: Path, labelled: bool) -> Rows:
     folders = find_label_folders(folder) if labelled else {folder: None}
     if any(folders.values()):
         raise InputError(f"{folder} holds folders of splits: give one, such as {next(iter(folders)).parent}")
-    rows, notes = find_labelled_images(folder, folders)
+    rows = find_labelled_images(folder, folders)
     errors = rows.errors
     if labelled and errors:  # all that is wrong is raised at once
         ImageReader(None).check_readable(list(rows.files or ()), errors)
     if labelled or len(errors) == len(rows):
         errors.raise_if_any()
-    elif errors:
-        notes.append(f"{errors.place}: left out: {errors}")
-    for note in notes:
-        warnings.warn(note, InputWarning, stacklevel=2)
     return rows
 
 

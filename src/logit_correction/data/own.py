@@ -86,13 +86,11 @@ class ImageFolder(DataSource):
                 f"valid and test (none whose name begins with {' or '.join(HIDDEN_PREFIXES)}); it holds "
                 f"{content or 'nothing'}: give the folder above it, or a table of images itself"
             )
-        rows, notes = find_labelled_images(self.root, folders)
         return build_table(
-            rows,
+            find_labelled_images(self.root, folders),
             self.reader,
             self.splitting,
             source=f"the images of {self.root.resolve().name}",
-            notes=notes,
             augment=self.augment,
             ordered=False,  # folders are read label by label: the place of a row would give its label away
         )
@@ -221,6 +219,7 @@ class Table(DataSource):
             self.file.parent,
             label=texts[self.label],
             split=texts.get(self.split),
+            notes=tuple(notes),
         )
         return build_table(
             rows,
@@ -230,7 +229,6 @@ class Table(DataSource):
             split_by=self.split_by,
             units=texts.get(self.split_by, ()),
             attributes={name: texts[name] for name in self.attributes},
-            notes=notes,
             augment=self.augment,
             label_kind=infer_label_kind(frame[self.label]),
             lines=torch.tensor(frame.index) if frame.index.name == "line" else None,

@@ -7,7 +7,6 @@ rows, and all of them are raised, or the rows left out and reported, together.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,7 +20,7 @@ from torch import Tensor
 
 from logit_correction.data.cells import format_row_names
 from logit_correction.data.table_files import find_repeated_header_rows
-from logit_correction.errors import InputError, InputWarning
+from logit_correction.errors import InputError
 from logit_correction.formatting import format_first, format_option, format_row_count
 from logit_correction.paths import is_within
 from logit_correction.types import Array
@@ -89,11 +88,6 @@ class RowErrors:
             sentences.append(f"{fact} {share}, such as {example}: {consequence}")
         return tuple(sentences)
 
-    def warn(self) -> None:
-        """Issue the remarks as warnings."""
-        for sentence in self.describe_remarks():
-            warnings.warn(f"{self.place}: {sentence}", InputWarning, stacklevel=4)
-
     def __len__(self) -> int:
         return len(self.by_row)
 
@@ -151,6 +145,7 @@ class Rows:
         split: What each is for, None where it is missing, if they come with splits.
         texts: A text for each row.
         values: Numbers (n, ...): features or images.
+        notes: What a user should know of how they were found.
     """
 
     place: str
@@ -162,6 +157,7 @@ class Rows:
     split: Sequence[str | None] | None = None
     texts: Sequence[str] | None = None
     values: Array | None = None
+    notes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.numbers)

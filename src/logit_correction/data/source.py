@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -13,7 +13,7 @@ from logit_correction.data.reader import NumericReader, Reader
 from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.stores import InputStore
 from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, warn_user
 from logit_correction.types import DataInfo
 
 #: New rows that are read at a time: image files, and others.
@@ -69,7 +69,11 @@ class DataSource(ABC):
         return convert_to_rows(inputs, texts=texts, labelled=labelled, encoding=self.encoding)
 
     def read(
-        self, rows: Iterable[Rows], info: DataInfo, keep_bad: bool = False
+        self,
+        rows: Iterable[Rows],
+        info: DataInfo,
+        keep_bad: bool = False,
+        report_note: Callable[[str], None] = warn_user,
     ) -> Iterator[tuple[Rows, InputStore, dict[str, Any]]]:
         """Yield new rows, some at a time, with their inputs and the forms in which views look at them.
 
@@ -78,8 +82,11 @@ class DataSource(ABC):
             info: The shape of inputs in training.
             keep_bad: Whether bad rows are yielded too, with finite inputs and named by ``Rows.errors``; otherwise they
                 raise ``InputError``.
+            report_note: Called with each sentence that a user should know of the rows; by default it is a warning.
         """
         for group in rows:
+            for note in group.notes:
+                report_note(note)
             remarks = RowErrors(group.place, group.names)
             reads_files = isinstance(self.reader, ImageReader) and group.values is None
             max_rows = max(1, PROBABILITIES_AT_A_TIME // info.num_labels)
@@ -92,4 +99,5 @@ class DataSource(ABC):
                 for (fact, consequence), (count, example) in part.errors.remarks.items():
                     remarks.add_remark(fact, consequence, count, example)
                 yield part, store, forms
-            remarks.warn()
+            for sentence in remarks.describe_remarks():
+                report_note(f"{group.place}: {sentence}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -37,7 +36,7 @@ from logit_correction.data.source import DataSource
 from logit_correction.data.splits import Splitting, make_splits
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import TextReader
-from logit_correction.errors import InputError, InputWarning, TrainingInterrupted
+from logit_correction.errors import InputError, TrainingInterrupted, warn_user
 from logit_correction.evaluation.metrics import MetricSpec, resolve_metrics, takes_probability
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import EvaluatedRows
@@ -249,7 +248,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         with np.errstate(over="ignore", invalid="ignore"):  # of numbers whose mean no float holds
             fitted = reader.fit_transform(values, every_row, rows.errors)
         for note in (*notes, *fitted.notes):
-            warnings.warn(note, InputWarning, stacklevel=3)
+            warn_user(note)
         self.model_ = {"kind": kind, "preparation": fitted.preparation}
         attribute_indices, attribute_names = encode_attributes(rows, attribute)
         table = DataTable(
@@ -363,11 +362,9 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             self.group_prior_ = None if prior is None else prior.table.double().cpu().numpy()
         views = () if finding is None else finding.views
         if not hasattr(self, "feature_names_in_") and any(ViewName.parse(view).family == "column" for view in views):
-            warnings.warn(
+            warn_user(
                 "The shortcut's columns are called by their numbers, since X has no names: give a data frame, or call "
-                '.set_output(transform="pandas") of what makes X',
-                InputWarning,
-                stacklevel=3,
+                '.set_output(transform="pandas") of what makes X'
             )
 
     # -- predict

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from logit_correction.data.new_rows import Annotations, get_annotations, get_lab
 from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.source import DataSource
 from logit_correction.data.stores import InputStore, build_view_inputs
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, warn_user
 from logit_correction.evaluation.metrics import MetricSpec
 from logit_correction.evaluation.predictions import PredictedAttributes, Predictions
 from logit_correction.evaluation.report import GroupReport
@@ -118,18 +118,21 @@ class FittedModel:
 
     # -- unseen rows
 
-    def read(self, rows: Iterable[Rows], keep_bad: bool = False) -> Iterator[tuple[Rows, InputStore, dict[str, Any]]]:
+    def read(
+        self, rows: Iterable[Rows], keep_bad: bool = False, report_note: Callable[[str], None] = warn_user
+    ) -> Iterator[tuple[Rows, InputStore, dict[str, Any]]]:
         """Read unseen rows as the training rows were read, part by part, so that they need not fit into memory.
 
         Args:
             rows: Rows as ``source.new_rows`` yields them.
             keep_bad: Whether rows that cannot be read stay, with finite inputs, and are named by ``Rows.errors``;
                 by default they raise ``InputError``.
+            report_note: Called with each sentence that a user should know of the rows; by default it is a warning.
 
         Yields:
             Some of the rows, their inputs in front of the encoder, and the forms that views look at.
         """
-        return self.source.read(rows, self.input_info, keep_bad)
+        return self.source.read(rows, self.input_info, keep_bad, report_note)
 
     def encode(self, inputs: InputStore) -> InputStore:
         """Return rows as the network takes them: their features where there is an encoder."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import os
 import time
-import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -33,7 +32,7 @@ from logit_correction.checksums import CHECKSUMS_FILE, verify_checksum
 from logit_correction.data.cells import check_required_columns
 from logit_correction.data.splits import NEW
 from logit_correction.data.table_files import read_frame
-from logit_correction.errors import InputError, InputWarning, check_range
+from logit_correction.errors import InputError, check_range, warn_user
 from logit_correction.formatting import NBSP, format_option, format_reason
 from logit_correction.pages.answering import LabelSheet
 from logit_correction.registry import ComponentConfig, copy_without_download, forbid_untrusted_names, parse_name_list
@@ -322,11 +321,9 @@ class Audit:
         if self.trust_code:
             return config
         if config.method.options.get("answers"):  # a path from elsewhere is not followed
-            warnings.warn(
+            warn_user(
                 f"{explain_unused_answers(f'{self.path} is not trusted')}: if you know who made it, trust it by "
-                f"{format_option('trust_code')}",
-                InputWarning,
-                stacklevel=2,
+                f"{format_option('trust_code')}"
             )
             options = {name: value for name, value in config.method.options.items() if name != "answers"}
             config = replace(config, method=complete_part("method", ComponentConfig(config.method.name, options)))
@@ -482,11 +479,7 @@ def audit_into(
             f"{format_option('ask')} asks about new rows: give them by {format_option('new_rows')}, a folder or a table"
         )
     opened = None if new_rows is None else open_new_rows(new_rows, built)
-    with warnings.catch_warnings(record=True) as remarks:  # the page repeats them
-        warnings.simplefilter("always")
-        known_rows = read_new_rows(opened, built) if has_new_rows else None
-    for remark in remarks:
-        warnings.warn(remark.message, stacklevel=2)
+    described = read_new_rows(opened, built) if has_new_rows else None
     held_out = _predict_by_given_classifier(built, run, predictions)
     estimator = built.algorithm.attributes
     assert isinstance(estimator, Auto)
@@ -507,10 +500,10 @@ def audit_into(
             quiet=not progress,
         )
         rows = None
-        if known_rows is not None:
-            sample = NewRowsSample(built, len(known_rows))
+        if described is not None:
+            sample = NewRowsSample(built, len(described.table))
             inputs = iterate_inputs(opened, built, sample.add_part)
-            rows, selection = predict_candidates(built, known_rows, inputs, display)
+            rows, selection = predict_candidates(built, described.table, inputs, display)
             if ask is not None or (selection.changed and not selection.labelled):
                 rows, sheet = sample_sheet(rows, ask or DEFAULT_SHEET_ROWS, config.training.seed)
                 if len(sheet):
@@ -521,8 +514,8 @@ def audit_into(
                 legitimate=tuple(estimator.legitimate),
                 when_unsure=estimator.when_unsure,
             )
-            notes = tuple(str(remark.message) for remark in remarks)
-            selection = replace(selection, single=single, view_shifts=sample.compare_views(), notes=notes)
+            shifts = sample.compare_views()
+            selection = replace(selection, single=single, view_shifts=shifts, notes=described.notes)
             summary = write_selection(staged, folder, summary, selection, rows, known_views)
         summary = replace(summary, record=replace(summary.record, seconds=time.monotonic() - started))
         write_summary(staged, summary, folder, is_trusted=True, rows=rows)

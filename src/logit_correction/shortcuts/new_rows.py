@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.splits import NEW
 from logit_correction.data.stores import build_view_inputs
 from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError, InputWarning
+from logit_correction.errors import InputError, warn_user
 from logit_correction.evaluation.predictions import Array
 from logit_correction.formatting import format_first, format_option, format_row_count
 from logit_correction.functional import wilson_interval
@@ -78,23 +77,33 @@ def open_new_rows(new_rows: Any, prepared_run: PreparedRun) -> list[Rows]:
     folders_of_images = {} if labelled else {file.parent: None for part in rows for file in part.files or ()}
     like_labels = [str(folder) for folder in folders_of_images if folder.name.casefold() in label_names]
     if like_labels:
-        warnings.warn(
-            f"labels are read from folders directly in {new_rows}, so these give none: {format_first(like_labels, 3)}",
-            InputWarning,
-            stacklevel=2,
-        )
+        shown = format_first(like_labels, 3)
+        note = f"labels are read from folders directly in {new_rows}, so these give none: {shown}"
+        rows[0] = replace(rows[0], notes=(*rows[0].notes, note))
     return rows
 
 
-def read_new_rows(opened_rows: Sequence[Rows] | None, prepared_run: PreparedRun) -> pd.DataFrame:
-    """Read labels and descriptions of all new rows. Rows that cannot be read are left out, with a warning.
+@dataclass(frozen=True)
+class DescribedNewRows:
+    """New rows as they were read, before they are predicted.
+
+    Attributes:
+        table: The table of ``build_new_rows_table``.
+        notes: What a user should know of the rows, such as values beyond the range of the training data.
+    """
+
+    table: pd.DataFrame
+    notes: tuple[str, ...] = ()
+
+
+def read_new_rows(opened_rows: Sequence[Rows] | None, prepared_run: PreparedRun) -> DescribedNewRows:
+    """Read labels and descriptions of all new rows; those that cannot be read are left out.
+
+    What a user should know of the rows is a warning at once, even if the reading fails later, and a note of the result.
 
     Args:
         opened_rows: From ``open_new_rows``; None takes the rows of the split ``new``.
         prepared_run: The prepared run on the training data.
-
-    Returns:
-        The table of ``build_new_rows_table``.
 
     Raises:
         InputError: No row can be read, or one has a label that is not in the training data.
@@ -106,12 +115,19 @@ def read_new_rows(opened_rows: Sequence[Rows] | None, prepared_run: PreparedRun)
         files = None if table.files is None else [table.files[row] for row in rows.tolist()]
         lines = None if table.lines is None else table.lines[rows].tolist()
         identifiers = {name: [texts[row] for row in rows.tolist()] for name, texts in table.identifiers.items()}
-        return build_new_rows_table([_build_descriptions(labels, files, lines, table, rows, identifiers)], table)
+        descriptions = _build_descriptions(labels, files, lines, table, rows, identifiers)
+        return DescribedNewRows(build_new_rows_table([descriptions], table))
     frames = []
     errors: list[RowErrors] = []
+    notes: list[str] = []
     count = 0
+
+    def report_note(note: str) -> None:
+        warn_user(note)
+        notes.append(note)
+
     model = prepared_run.build_model()
-    for part, _, contents in model.read(opened_rows, keep_bad=True):
+    for part, _, contents in model.read(opened_rows, keep_bad=True, report_note=report_note):
         columns = model.source.reader.list_identifiers(part)
         identifiers = {name: texts for name, texts in columns.items() if name in table.identifiers}
         frame = _build_row_descriptions(part, prepared_run, contents, identifiers)
@@ -125,10 +141,8 @@ def read_new_rows(opened_rows: Sequence[Rows] | None, prepared_run: PreparedRun)
     if errors:
         examples = "; ".join(f"{part_errors.place}: {part_errors}" for part_errors in errors[:3])
         more = "; and more" if len(errors) > 3 else ""
-        warnings.warn(
-            f"{format_row_count(num_left_out)} left out of the new rows: {examples}{more}", InputWarning, stacklevel=2
-        )
-    return build_new_rows_table(frames, table)
+        report_note(f"{format_row_count(num_left_out)} left out of the new rows: {examples}{more}")
+    return DescribedNewRows(build_new_rows_table(frames, table), tuple(notes))
 
 
 def iterate_inputs(
@@ -146,14 +160,8 @@ def iterate_inputs(
         yield from (batch.inputs for batch in BatchLoader(prepared_run.table, NEW).epoch())
         return
     model = prepared_run.build_model()
-    parts = model.read(opened_rows, keep_bad=True)
-    while True:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", InputWarning)  # ``read_new_rows`` has given them
-            part = next(parts, None)
-        if part is None:
-            return
-        rows, store, contents = part
+    parts = model.read(opened_rows, keep_bad=True, report_note=lambda note: None)  # ``read_new_rows`` has given them
+    for rows, store, contents in parts:
         encoded = model.encode(store)
         good = rows.errors.is_good.nonzero().flatten()
         add_part(build_view_inputs(encoded, contents).take(good))

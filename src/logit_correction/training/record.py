@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import csv
 import math
-import warnings
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -21,7 +20,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.atomic_files import replace_atomically
-from logit_correction.errors import InputError, InputWarning, TrainingError
+from logit_correction.errors import InputError, TrainingError, warn_user
 from logit_correction.formatting import format_option, format_reason
 from logit_correction.paths import reject_special_file
 from logit_correction.training.rules import SelectedWeights
@@ -155,7 +154,7 @@ def notify_loggers(loggers: list[Any], call: Callable[[Any], object]) -> None:
         except Exception as error:  # a training does not end because a server is away
             loggers.remove(logger)
             message = f"{type(logger).__name__} failed and gets no further figures ({format_reason(error)})"
-            warnings.warn(message, InputWarning, stacklevel=2)
+            warn_user(message)
 
 
 @contextmanager
