@@ -28,7 +28,7 @@ from logit_correction.evaluation.report import Report
 from logit_correction.pages.compare import CONFIDENCE, compute_t_interval_margin
 from logit_correction.paths import reject_special_file
 from logit_correction.runs.folder import PREDICTIONS
-from logit_correction.types import UNKNOWN_ATTRIBUTE, Correlation
+from logit_correction.types import UNKNOWN_ATTRIBUTE, Array, Correlation
 from logit_correction_lab.grid import Cell
 
 #: Columns that identify a run of a grid.
@@ -79,7 +79,7 @@ def _build_test_row_columns(predictions: Predictions, report: Report) -> pd.Data
     attribute = predictions.attribute
     if attribute is None:
         attribute = np.full(len(predictions), UNKNOWN_ATTRIBUTE)
-    columns: dict[str, NDArray[Any]] = {"label": predictions.label, "attribute": attribute}
+    columns: dict[str, Array] = {"label": predictions.label, "attribute": attribute}
     if predictions.membership is not None:
         columns |= {f"group_{group}": column for group, column in enumerate(predictions.membership.T)}
     checksum = zlib.crc32(b"".join(values.tobytes() for values in (predictions.index, *columns.values())))

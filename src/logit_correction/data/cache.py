@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from logit_correction.atomic_files import replace_atomically, write_text_file
 from logit_correction.checksums import compute_file_checksum
 from logit_correction.errors import InputError
 from logit_correction.paths import reject_special_file
+from logit_correction.types import Array
 
 #: Folders of the cache that hold what can be made or given again, and what that is. Data sets may lie next to them.
 CACHE_FOLDERS = {
@@ -114,7 +114,7 @@ def _is_changed(path: Path) -> bool:
     return compute_file_checksum(path)[:DIGEST_LENGTH] != path.stem
 
 
-def cache_array(path: Path, write: Callable[[Path], Any]) -> tuple[NDArray[Any], Any]:
+def cache_array(path: Path, write: Callable[[Path], Any]) -> tuple[Array, Any]:
     """Return the array in a file, mapped from it, and the plain values that ``write`` returned.
 
     An array that is missing, or is not what was written there, is written. Of several processes that ask at once one
@@ -147,7 +147,7 @@ def cache_array(path: Path, write: Callable[[Path], Any]) -> tuple[NDArray[Any],
         return _open_copy_on_write_memmap(path), notes
 
 
-def _open_copy_on_write_memmap(path: Path) -> NDArray[Any]:
+def _open_copy_on_write_memmap(path: Path) -> Array:
     """Return the array in a file; what is written into it stays in this process."""
     return np.lib.format.open_memmap(
         reject_special_file(path), mode="c"

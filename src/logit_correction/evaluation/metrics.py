@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,11 +18,11 @@ from logit_correction.errors import InputError
 from logit_correction.evaluation import METRICS
 from logit_correction.formatting import format_reason
 from logit_correction.registry import import_component
+from logit_correction.types import Array
 
 if TYPE_CHECKING:
     from logit_correction.evaluation.report import EvaluatedRows
 
-Array: TypeAlias = NDArray[Any]
 
 #: Called with (n,) whether rows have a label, 0 or 1, and (n,) whether it is predicted or how probable it is.
 MetricFunction: TypeAlias = Callable[[Array, Array], float]

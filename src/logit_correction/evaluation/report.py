@@ -17,7 +17,6 @@ from typing import Annotated, Any, ClassVar
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.checksums import verify_checksum
@@ -44,7 +43,7 @@ from logit_correction.functional import (
     wilson_interval,
 )
 from logit_correction.serialization import build_frame, from_json_values, read_json_file, to_json_values
-from logit_correction.types import Correlation
+from logit_correction.types import Array, Correlation
 from logit_correction.view_names import format_training_name
 
 REPORT = "report.json"  # name of the file
@@ -108,7 +107,7 @@ class EvaluatedRows:
     membership: Tensor
     group_names: pd.DataFrame
     minority: Tensor | None = None
-    train_counts: NDArray[Any] | None = None
+    train_counts: Array | None = None
 
     @classmethod
     def from_predictions(
@@ -156,7 +155,7 @@ class EvaluatedRows:
         """Return the metric of ``GroupReport`` of a name; None if it is not defined."""
         return to_json_values(get_metrics(GroupReport)[name].compute(self))
 
-    def build_group_table(self, metrics: MetricSpec = (), probability: NDArray[Any] | None = None) -> pd.DataFrame:
+    def build_group_table(self, metrics: MetricSpec = (), probability: Array | None = None) -> pd.DataFrame:
         """Return the frame of ``GroupRow``, with a column for each further metric.
 
         Args:
@@ -203,15 +202,13 @@ class EvaluatedRows:
         """(G,) float64, NaN where a group is empty."""
         return group_margin(self.margins, self.membership).double()
 
-    def compute_accuracy_bound(self, bound_index: int) -> NDArray[Any]:
+    def compute_accuracy_bound(self, bound_index: int) -> Array:
         """Return an end of the 90 % interval of each group's accuracy, (G,): the lower one is 0, the upper one 1."""
         return np.where(
             self.group_counts == 0, np.nan, wilson_interval(self.group_correct_counts, self.group_counts)[bound_index]
         )
 
-    def compute_metric_of_rows(
-        self, metric: Callable[[NDArray[Any], NDArray[Any]], float], row_indices: Any = slice(None)
-    ) -> float:
+    def compute_metric_of_rows(self, metric: Callable[[Array, Array], float], row_indices: Any = slice(None)) -> float:
         """Return a metric of all rows, or of some; NaN without rows, or if a probability is not finite.
 
         Args:
@@ -222,7 +219,7 @@ class EvaluatedRows:
         label = self.predictions.label[row_indices]
         return metric(probability, label) if len(label) and np.isfinite(probability).all() else math.nan
 
-    def compute_metric_by_group(self, metric: Callable[[NDArray[Any], NDArray[Any]], float]) -> pd.Series[float]:
+    def compute_metric_by_group(self, metric: Callable[[Array, Array], float]) -> pd.Series[float]:
         """Return a metric of the rows of each group, (G,); see ``compute_metric_of_rows``."""
         row, group = (members.numpy() for members in self.members)
         values = pd.Series(row).groupby(group).agg(lambda rows: self.compute_metric_of_rows(metric, rows))

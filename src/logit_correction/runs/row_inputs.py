@@ -10,8 +10,7 @@ import numpy as np
 import torch
 
 from logit_correction.errors import InputError
-from logit_correction.evaluation.predictions import Array
-from logit_correction.types import Inputs
+from logit_correction.types import Array, Inputs
 
 #: Name of the array of inputs in an archive; a colon and the name of an input follow where a network takes several.
 INPUTS = "inputs"

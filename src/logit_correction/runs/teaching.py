@@ -32,7 +32,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.stats import t as student_t
 
-from logit_correction.evaluation.predictions import Array
+from logit_correction.types import Array
 
 #: Strengths of the prior that are tried, from little to much correction. Features have mean squared length 1.
 STRENGTHS = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01)

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 
 from logit_correction.evaluation.answers import AnswerCounts
-from logit_correction.evaluation.predictions import Array
 from logit_correction.shortcuts.averaging import predict_average
 from logit_correction.shortcuts.new_rows_table import NewRows, format_new_row_name
 from logit_correction.shortcuts.summaries import AnsweredRow, Selection
+from logit_correction.types import Array
 
 
 def list_answered_rows(rows: NewRows, selection: Selection, label_names: Sequence[str]) -> tuple[AnsweredRow, ...]:

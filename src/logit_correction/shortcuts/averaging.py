@@ -26,7 +26,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from logit_correction.evaluation.predictions import Array
+from logit_correction.types import Array
 
 #: Least probability of being the best with which a candidate is a member of the average.
 MIN_MEMBER_WEIGHT = 0.05

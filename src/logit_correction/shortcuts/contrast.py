@@ -7,19 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.data.table import DataTable
 from logit_correction.shortcuts.conflicts import ValueFormatter, build_image_contrast
 from logit_correction.shortcuts.heads import select_features_by_correlation, standardize
 from logit_correction.shortcuts.summaries import Contrast, ContrastRow
-from logit_correction.types import ViewInputs
+from logit_correction.types import Array, ViewInputs
 from logit_correction.view_names import ViewName
 from logit_correction.views.base import View, available_views, find_views
 from logit_correction.views.tables import (
@@ -50,7 +49,7 @@ MISSING = "(missing)"
 class ColumnParts(NamedTuple):
     """The part of a column that each row is in (N,), and all parts in order."""
 
-    part: NDArray[Any]
+    part: Array
     order: list[str]
 
 
@@ -161,8 +160,8 @@ def _build_term_contrast_rows(
 
 
 def assign_column_parts(
-    values: NDArray[Any],
-    label: NDArray[Any],
+    values: Array,
+    label: Array,
     format_values: ValueFormatter,
     max_values: int = MAX_VALUES,
     prefix: str = "",
@@ -191,7 +190,7 @@ def assign_column_parts(
     return ColumnParts(np.asarray(order, dtype=object)[assign_bins(values, cuts)], order)
 
 
-def _format_shortest(values: NDArray[Any]) -> list[str]:
+def _format_shortest(values: Array) -> list[str]:
     """Return numbers with four digits, or with enough to distinguish them; beyond twelve digits there is noise."""
     for digits in range(4, 13):
         texts = [f"{value:.{digits}g}" for value in values]
@@ -200,7 +199,7 @@ def _format_shortest(values: NDArray[Any]) -> list[str]:
     return texts
 
 
-def _assign_column_pair_parts(table: DataTable, pair: Pairs, inputs: ViewInputs, label: NDArray[Any]) -> ColumnParts:
+def _assign_column_pair_parts(table: DataTable, pair: Pairs, inputs: ViewInputs, label: Array) -> ColumnParts:
     """Divide two columns together in the way that predicts the label best.
 
     Ways are: which of two numbers is larger, bins of their difference or ratio, and a part of each column.
@@ -230,7 +229,7 @@ def _assign_column_pair_parts(table: DataTable, pair: Pairs, inputs: ViewInputs,
     return max(divisions, key=count_right)
 
 
-def _build_value_contrast_rows(parts: ColumnParts, label: NDArray[Any]) -> tuple[ContrastRow, ...]:
+def _build_value_contrast_rows(parts: ColumnParts, label: Array) -> tuple[ContrastRow, ...]:
     """Return the commonest label of each part that has rows, and how many rows have it and others."""
     counts = pd.crosstab(parts.part, label)
     return tuple(

@@ -17,9 +17,9 @@ import numpy as np
 from torch import Tensor
 
 from logit_correction.evaluation.metrics import compute_auroc
-from logit_correction.evaluation.predictions import Array
 from logit_correction.finding import CandidateStatistics, Verdict, ViewEvidence
 from logit_correction.functional import wilson_interval
+from logit_correction.types import Array
 
 #: Probability above which a probe is sure of a label.
 SURE_PROBABILITY = 0.8

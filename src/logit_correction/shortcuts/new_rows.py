@@ -27,7 +27,6 @@ from logit_correction.data.splits import NEW
 from logit_correction.data.stores import build_view_inputs
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError, warn_user
-from logit_correction.evaluation.predictions import Array
 from logit_correction.formatting import format_first, format_option, format_row_count
 from logit_correction.functional import wilson_interval
 from logit_correction.runs.assemble import PreparedRun
@@ -39,7 +38,7 @@ from logit_correction.shortcuts.new_rows_table import FIELDS, LABEL, NewRows, fo
 from logit_correction.shortcuts.selection import SHIFT_LEVEL, compute_shift_p_value
 from logit_correction.shortcuts.summaries import CandidateResult, Selection
 from logit_correction.training.display import Display
-from logit_correction.types import Inputs, ViewInputs
+from logit_correction.types import Array, Inputs, ViewInputs
 from logit_correction.unicode_text import escape_undecodable, normalize_text
 
 #: Columns of a table that the description of a row shows.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -28,7 +27,7 @@ from logit_correction.shortcuts.shift import (
     compare_value_shares,
     measure_view_shift,
 )
-from logit_correction.types import ViewInputs
+from logit_correction.types import Array, ViewInputs
 from logit_correction.view_names import EVERYTHING, ViewName
 from logit_correction.views.base import View, available_views, compute_features
 from logit_correction.views.files import FileFacts
@@ -67,8 +66,8 @@ class NewRowsSample:
         self._views = _fit_views(built)
         self._positions = self._draw_rows(num_rows)
         self._num_read = 0
-        self._features: dict[str, list[NDArray[Any]]] = {view.name: [] for view in self._views}
-        self._columns: dict[str, list[NDArray[Any]]] = {name: [] for name in self._table.columns}
+        self._features: dict[str, list[Array]] = {view.name: [] for view in self._views}
+        self._columns: dict[str, list[Array]] = {name: [] for name in self._table.columns}
         self._images: list[Tensor] = []
 
     def _draw_rows(self, num_rows: int) -> NDArray[np.int64]:
@@ -141,9 +140,9 @@ class NewRowsSample:
         self,
         view: View,
         valid_inputs: ViewInputs,
-        new_columns: dict[str, NDArray[Any]],
-        old_features: NDArray[Any],
-        new_features: NDArray[Any],
+        new_columns: dict[str, Array],
+        old_features: Array,
+        new_features: Array,
     ) -> list[ValueShare]:
         """Return the shares of the values or words that a view sees; none of views of images and of numbers."""
         family, member = ViewName.parse(view.name)
@@ -182,7 +181,7 @@ def _fit_views(built: PreparedRun) -> list[View]:
     return views[:MAX_VIEWS]
 
 
-def _compute_view_features(views: list[View], inputs: ViewInputs) -> dict[str, NDArray[Any]]:
+def _compute_view_features(views: list[View], inputs: ViewInputs) -> dict[str, Array]:
     """Return name of a view -> features (N, F), without the place at which files lie."""
     features = {}
     for view, values in zip(views, compute_features(views, inputs), strict=True):

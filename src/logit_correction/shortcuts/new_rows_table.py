@@ -7,10 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 
-from logit_correction.evaluation.predictions import Array
 from logit_correction.pages.compare import format_path
 from logit_correction.runs.row_inputs import select_input_rows
-from logit_correction.types import Inputs
+from logit_correction.types import Array, Inputs
 
 #: Column of the stored table that holds the index of a known label, -1 of others.
 LABEL = "label_number"

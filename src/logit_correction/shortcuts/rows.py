@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.atomic_files import replace_atomically
@@ -24,6 +23,7 @@ from logit_correction.shortcuts.heads import ShortcutPrediction
 from logit_correction.shortcuts.search import EstimatedCandidate
 from logit_correction.shortcuts.summaries import Accuracy, ClassifierAccuracy, EstimatedGroup, Interval, ShownRow
 from logit_correction.spreadsheets import write_spreadsheet_csv
+from logit_correction.types import Array
 from logit_correction.views.tables import find_viewed_columns
 
 #: Files of the rows: for spreadsheets, and with types.
@@ -119,7 +119,7 @@ def _fill_in_estimates(
     positions: Tensor,
     label: Tensor,
     predictions: Sequence[ShortcutPrediction],
-    names: NDArray[Any],
+    names: Array,
 ) -> None:
     """Fill in attributes, conflicts, scores and probabilities of the rows at some positions, in place."""
     attribute, probabilities = _select_conflicting_shortcut(predictions, label)

@@ -18,8 +18,8 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import beta
 
-from logit_correction.evaluation.predictions import Array
 from logit_correction.shortcuts.summaries import Interval
+from logit_correction.types import Array
 
 #: Share of the rows to label that are drawn uniformly; the rest is drawn where candidates contradict ERM.
 UNIFORM_SHARE = 0.5

@@ -17,7 +17,6 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from logit_correction.attributes.base import select_attribute
@@ -47,7 +46,7 @@ from logit_correction.shortcuts.heads import (
     standardize,
 )
 from logit_correction.shortcuts.held_out import HeldOutPredictions
-from logit_correction.types import Correlation, TrainingRows, ViewInputs
+from logit_correction.types import Array, Correlation, TrainingRows, ViewInputs
 from logit_correction.view_names import EVERYTHING, RICH, ViewName
 from logit_correction.views.base import View, compute_features
 from logit_correction.views.tables import INCOMPARABLE, Pairs, assign_bins, compare_column_values, compute_bins
@@ -175,7 +174,7 @@ class Search:
         best = int(np.argmax(gains))
         return [pairs[best]] if gains[best] > MIN_USEFUL_INFORMATION else []
 
-    def _compute_cell_information(self, cell: NDArray[Any]) -> float:
+    def _compute_cell_information(self, cell: Array) -> float:
         """Return the information about a row's label in the labels of rows of the same cell in the other half."""
         label = self.label.numpy()
         half = torch.randint(2, (len(label),), generator=make_generator(self.seed, "pairs")).numpy()

@@ -25,7 +25,6 @@ from typing import Any
 
 import numpy as np
 
-from logit_correction.evaluation.predictions import Array
 from logit_correction.finding import BASELINE
 from logit_correction.shortcuts.averaging import (
     INTERVAL_STANDARD_ERRORS,
@@ -40,6 +39,7 @@ from logit_correction.shortcuts.sampling import (
     estimate_accuracy,
 )
 from logit_correction.shortcuts.summaries import AverageResult, Selection
+from logit_correction.types import Array
 
 #: Significance level of the test for a shift: the chance of a false report.
 SHIFT_LEVEL = 0.05

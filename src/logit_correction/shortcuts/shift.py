@@ -14,12 +14,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from logit_correction.shortcuts.heads import limit_to_one_thread
+from logit_correction.types import Array
 
 #: Probability that an area of 0.5 lies below the interval: intervals are of 90 %, and two-sided.
 ERROR_LEVEL = 0.05
@@ -100,7 +100,7 @@ def compute_auc_error(auroc: float, num_positive: int, num_negative: int) -> flo
     return math.sqrt(max(0.0, variance) / (num_positive * num_negative))
 
 
-def score_rows_by_side(old_features: NDArray[Any], new_features: NDArray[Any], seed: int) -> NDArray[np.float64]:
+def score_rows_by_side(old_features: Array, new_features: Array, seed: int) -> NDArray[np.float64]:
     """Score each row by a classifier that was not trained on it: the higher, the more it resembles new rows.
 
     A logistic regression on standardised features, trained on one half of the rows and applied to the other.
@@ -132,7 +132,7 @@ def score_rows_by_side(old_features: NDArray[Any], new_features: NDArray[Any], s
     return scores
 
 
-def _compute_correlation_with_side(features: NDArray[Any], is_new: NDArray[Any]) -> NDArray[np.float64]:
+def _compute_correlation_with_side(features: Array, is_new: Array) -> NDArray[np.float64]:
     """Absolute correlation (F,) of each feature with the side; 0 for constant features."""
     deviation = features.std(axis=0)
     difference = features[is_new == 1].mean(axis=0) - features[is_new == 0].mean(axis=0)
@@ -143,8 +143,8 @@ def _compute_correlation_with_side(features: NDArray[Any], is_new: NDArray[Any])
 
 def measure_view_shift(
     view: str,
-    old_features: NDArray[Any],
-    new_features: NDArray[Any],
+    old_features: Array,
+    new_features: Array,
     seed: int,
     values: Sequence[ValueShare] = (),
     num_views: int = 1,
@@ -194,9 +194,7 @@ def compare_value_shares(old_values: Sequence[str], new_values: Sequence[str]) -
     return [ValueShare(str(value), *row) for value, *row in shares.itertuples(name=None)]
 
 
-def compare_term_shares(
-    terms: Sequence[str], old_features: NDArray[Any], new_features: NDArray[Any]
-) -> list[ValueShare]:
+def compare_term_shares(terms: Sequence[str], old_features: Array, new_features: Array) -> list[ValueShare]:
     """Return in which share of the rows of each side each term occurs; features (n, F) are 0 where it does not."""
     old_shares = (old_features > 0).mean(axis=0)
     new_shares = (new_features > 0).mean(axis=0)

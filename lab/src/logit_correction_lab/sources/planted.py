@@ -29,7 +29,7 @@ from logit_correction.data.texts import TextReader, shorten_text
 from logit_correction.errors import InputError, check_range
 from logit_correction.formatting import format_option, suggest_name
 from logit_correction.seeds import derive_seed, make_generator
-from logit_correction.types import UNKNOWN_ATTRIBUTE, Correlation
+from logit_correction.types import UNKNOWN_ATTRIBUTE, Array, Correlation
 from logit_correction.yaml_files import read_yaml_file
 from logit_correction_lab.sources import colored_mnist, image_marks, reviews
 from logit_correction_lab.sources.cifar10_images import CLASSES, SIZE, ensure_cifar10, read_cifar10
@@ -388,7 +388,7 @@ def _encode_by_position(values: Tensor, codes: list[int]) -> Tensor:
     return places[values]
 
 
-def sample_people_columns(label: NDArray[np.int64], rng: np.random.Generator) -> dict[str, NDArray[Any]]:
+def sample_people_columns(label: NDArray[np.int64], rng: np.random.Generator) -> dict[str, Array]:
     """Draw the columns of ``people.yaml``, and ``years_in_job``, for people of low and of high income.
 
     Many columns are weak features and ``capital`` is a strong one: a classifier by it alone is right in about 83 % of
@@ -400,7 +400,7 @@ def sample_people_columns(label: NDArray[np.int64], rng: np.random.Generator) ->
     """
     people = read_yaml_file(Path(__file__).with_name("people.yaml"))
     side = 2.0 * label - 1.0
-    columns: dict[str, NDArray[Any]] = {}
+    columns: dict[str, Array] = {}
     for name, number in people["numbers"].items():
         values = number["mean"] + number["deviation"] * (number["pull"] * side + rng.standard_normal(len(label)))
         columns[name] = values.clip(number["min"], number["max"]).round()
