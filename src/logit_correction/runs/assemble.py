@@ -300,6 +300,32 @@ class PreparedRun:
         return Trainer(self.algorithm, self.table, self.config.training, device, checkpoint, display, **options)
 
 
+def train_from_config(
+    config: RunConfig,
+    table: DataTable,
+    display: Display,
+    device: torch.device | None = None,
+    checkpoint: Path | None = None,
+    **options: Any,
+) -> Trainer:
+    """Train a complete config on a table; the trainer then has the weights that ``train`` would keep.
+
+    Args:
+        config: Complete.
+        table: Its split ``train`` is trained on.
+        display: Shows the progress.
+        device: To train on; by default as the config says.
+        checkpoint: The training continues from this file if it is there, and writes it; by default none is written.
+        options: Further attributes of ``Trainer``.
+    """
+    algorithm = build_algorithm(config, table.info)
+    algorithm.setup(build_training_rows(table, algorithm, config.training.epochs or 0))
+    trainer = PreparedRun(config, table, algorithm).make_trainer(display, device, checkpoint, **options)
+    trainer.run(resume=trainer.can_resume())
+    trainer.load_selected_weights()
+    return trainer
+
+
 def prepare_run(
     config: RunConfig, display: Display, splits: Sequence[str] = SPLITS, examined: Path | None = None
 ) -> PreparedRun:

@@ -16,12 +16,11 @@ import torch
 from torch import Tensor
 
 from logit_correction.data.loading import BatchLoader
-from logit_correction.data.table import DataTable
 from logit_correction.evaluation.answers import AnswerCounts
 from logit_correction.methods.average import Average
 from logit_correction.registry import refuse_untrusted_path
-from logit_correction.runs.assemble import PreparedRun, build_training_rows
-from logit_correction.runs.model import build_algorithm, build_member_config
+from logit_correction.runs.assemble import PreparedRun, train_from_config
+from logit_correction.runs.model import build_member_config
 from logit_correction.runs.options import RunConfig
 from logit_correction.runs.row_inputs import read_row_archive, select_input_rows
 from logit_correction.runs.teaching import compute_feature_scale, fit_guarded_logit_correction
@@ -31,20 +30,6 @@ from logit_correction.types import Inputs, Stage
 
 #: Rows whose features are computed at a time.
 BATCH_SIZE = 256
-
-
-def train_member(
-    config: RunConfig, table: DataTable, display: Display, device: torch.device, checkpoint: Path | None, **options: Any
-) -> Trainer:
-    """Train a complete config on a table, from its checkpoint if there is one, and take the weights to keep."""
-    algorithm = build_algorithm(config, table.info)
-    algorithm.setup(build_training_rows(table, algorithm, config.training.epochs or 0))
-    trainer = Trainer(algorithm, table, config.training, device, checkpoint, display, **options)
-    trainer.run(resume=checkpoint is not None and checkpoint.is_file())
-    best = trainer.progress.best.get(trainer.rule.name)
-    if best is not None:
-        algorithm.load_state_dict(best.state)
-    return trainer
 
 
 @dataclass
@@ -80,7 +65,7 @@ class AverageTrainer(Trainer):
             if checkpoint is not None and not resume:
                 checkpoint.unlink(missing_ok=True)  # a new training begins
             self.display.show_message(f"member {number + 1} of {num_members}: {member.get('name', config.method.name)}")
-            trainer = train_member(
+            trainer = train_from_config(
                 config,
                 self.table,
                 self.display,

@@ -75,10 +75,10 @@ def write_run(fit: Trainer, model: FittedModel, out: Path, refit: Refit | None =
     table = fit.table
     config = model.config
     training = fit.config
-    if training.selection is None and fit.rule.name not in fit.progress.best:  # the default rule had no rows to read
+    if training.selection is None and fit.selected_weights is None:  # the default rule had no rows to read
         fit.rule = build_rule("last")
     rule = fit.rule
-    best = fit.progress.best.get(rule.name)
+    best = fit.selected_weights
     estimated = None if algorithm.needs_attributes else fit.estimate_training_attributes()
     minority = summarize_minority(estimated, table, algorithm)
     estimator = algorithm.attributes
@@ -89,8 +89,7 @@ def write_run(fit: Trainer, model: FittedModel, out: Path, refit: Refit | None =
     if rule.needs_estimate and best is None:
         warnings.append(f"rule {rule.name} had no estimated groups of validation rows to go by: took the last epoch")
     prior = summarize_group_prior(algorithm, table)  # before weights of another epoch come with another prior
-    if best is not None:
-        algorithm.load_state_dict(best.state)
+    fit.load_selected_weights()
     reads_attributes = "attribute" in rule.labels_read
     trainers = dict.fromkeys(("test", "valid"), fit)
     if refit is not None:

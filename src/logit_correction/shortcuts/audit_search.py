@@ -17,12 +17,11 @@ from logit_correction.data.table import DataTable
 from logit_correction.finding import BASELINE, Finding
 from logit_correction.registry import ComponentConfig
 from logit_correction.runs import folder as run_folder
-from logit_correction.runs.assemble import PreparedRun
+from logit_correction.runs.assemble import PreparedRun, train_from_config
 from logit_correction.runs.options import RunConfig, complete_part
 from logit_correction.runs.write import describe_environment
 from logit_correction.shortcuts.audit_files import write_fix
 from logit_correction.shortcuts.auto import FOLDS, Auto
-from logit_correction.shortcuts.candidates import train_from_config
 from logit_correction.shortcuts.conflicts import ConflictDescriber
 from logit_correction.shortcuts.contrast import build_contrasts, describe_texts
 from logit_correction.shortcuts.rows import (

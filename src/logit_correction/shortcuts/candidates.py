@@ -24,17 +24,15 @@ from logit_correction.errors import InputError, TrainingError
 from logit_correction.finding import BASELINE
 from logit_correction.formatting import format_option
 from logit_correction.registry import ComponentConfig
-from logit_correction.runs.assemble import PreparedRun, build_training_rows
+from logit_correction.runs.assemble import PreparedRun, train_from_config
 from logit_correction.runs.inference import restore_num_threads
 from logit_correction.runs.leave_out import build_view_removal
-from logit_correction.runs.model import build_algorithm
 from logit_correction.runs.options import RunConfig, complete_part
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.conflicts import ConflictFrame, estimate_conflicts
 from logit_correction.shortcuts.search import Search
 from logit_correction.threads import count_available_cores
 from logit_correction.training.display import Display
-from logit_correction.training.fit import Trainer
 from logit_correction.view_names import format_training_name, format_view_names
 
 #: Attribute estimators that are always tried -> what they take for the attribute.
@@ -155,24 +153,6 @@ def _list_view_groups(search: Search, user_views: Sequence[str]) -> list[tuple[s
 def list_held_out_in_distribution_splits(table: DataTable) -> list[str]:
     """Return the splits that nothing is trained on and that count as in-distribution: valid, and a drawn test."""
     return ["valid", *(["test"] if "test" in table.drawn else [])]
-
-
-def train_from_config(config: RunConfig, table: DataTable, display: Display) -> Trainer:
-    """Train a complete config on a table; the trainer then has the weights that ``train`` would keep.
-
-    Args:
-        config: Complete.
-        table: Its split ``train`` is trained on.
-        display: Shows the progress.
-    """
-    algorithm = build_algorithm(config, table.info)
-    algorithm.setup(build_training_rows(table, algorithm, config.training.epochs or 0))
-    trainer = PreparedRun(config, table, algorithm).make_trainer(display)
-    trainer.run()
-    best = trainer.progress.best.get(trainer.rule.name)
-    if best is not None:
-        algorithm.load_state_dict(best.state)
-    return trainer
 
 
 def train_candidate(candidate: Candidate, table: DataTable) -> TrainedCandidate:

@@ -51,7 +51,7 @@ from logit_correction.training.record import (
     read_checkpoint,
     write_checkpoint,
 )
-from logit_correction.training.rules import SelectionRule, choose_rule, update_best_weights
+from logit_correction.training.rules import SelectedWeights, SelectionRule, choose_rule, update_best_weights
 from logit_correction.types import Batch, ViewInputs
 
 
@@ -140,8 +140,17 @@ class Trainer:
 
     def get_selected_epochs(self) -> list[int]:
         """Return the epoch whose weights were selected, in a list; of an average, that of each member."""
-        best = self.progress.best.get(self.rule.name)
-        return [self.progress.epoch if best is None else best.epoch]
+        return [self.progress.epoch if self.selected_weights is None else self.selected_weights.epoch]
+
+    @property
+    def selected_weights(self) -> SelectedWeights | None:
+        """The weights that the rule of the training has selected; None if it has selected none."""
+        return self.progress.best.get(self.rule.name)
+
+    def load_selected_weights(self) -> None:
+        """Give the method the weights that were selected; without any it keeps those of the last step."""
+        if self.selected_weights is not None:
+            self.algorithm.load_state_dict(self.selected_weights.state)
 
     def can_resume(self) -> bool:
         """Return whether a training was begun whose checkpoint is there."""
