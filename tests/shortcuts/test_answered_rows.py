@@ -14,7 +14,7 @@ import pytest
 
 from logit_correction import Audit, audit
 from logit_correction.shortcuts.answered_rows import count_answers
-from logit_correction.shortcuts.summaries import AnsweredRow, SelectionSummary
+from logit_correction.shortcuts.summaries import AnsweredRow
 
 from .conftest import SHIFTED_FRAME, fill_sheet, get_predictions
 from .test_new_rows import photos  # noqa: F401
@@ -80,7 +80,7 @@ def test_page_without_answers_has_no_section_on_them(shifted_audit: Audit) -> No
 
 
 def test_describe_answered_rows_without_comparison_or_dispute(answered_audit: Audit) -> None:
-    assert isinstance(answered_audit.result, SelectionSummary)
+    assert answered_audit.result.selection is not None
     selection = answered_audit.result.selection
     selection = replace(selection, chosen=selection.candidates[1].name)
     row_without_comparison = AnsweredRow(0, "row 0", "ill", "ill")

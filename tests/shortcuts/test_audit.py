@@ -19,7 +19,7 @@ from logit_correction import Audit, audit, from_table, load, train
 from logit_correction.shortcuts.audit_page import print_audit, render_audit_page
 from logit_correction.shortcuts.audit_text import describe_audit
 from logit_correction.shortcuts.evidence import EvidenceModel
-from logit_correction.shortcuts.summaries import ClassifierCheckSummary, Interval
+from logit_correction.shortcuts.summaries import AuditSummary, Interval
 from logit_correction_lab.sources.planted import Planted
 
 DATA = {"name": "Planted", "set": "column", "rows": 900}
@@ -226,12 +226,12 @@ def test_audit_describes_the_commands_to_fix_and_check(column_audit: Audit) -> N
     user_named_finding = replace(record.finding, user_named=True)
     assert user_named_finding.main_evidence is not None
     few = replace(user_named_finding, evidence=(replace(user_named_finding.main_evidence, rows=10),))
-    checked = ClassifierCheckSummary(replace(record, finding=few), {}, "fixed")
+    checked = AuditSummary(replace(record, finding=few), {}, "fixed")
     assert [*describe_audit(checked, "here").commands.values()] == ["logit-correction evaluate fixed --on new-rows"]
     followed = replace(
         user_named_finding, evidence=(replace(user_named_finding.main_evidence, rows=100, follows_low=0.9),)
     )
-    relies = ClassifierCheckSummary(replace(record, finding=followed), {}, "fixed")
+    relies = AuditSummary(replace(record, finding=followed), {}, "fixed")
     assert "fix.yaml" in next(iter(describe_audit(relies, "here").commands.values()))
 
 

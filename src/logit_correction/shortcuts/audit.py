@@ -74,7 +74,7 @@ from logit_correction.shortcuts.new_rows_sample import NewRowsSample
 from logit_correction.shortcuts.new_rows_table import NewRows
 from logit_correction.shortcuts.rows import PARQUET
 from logit_correction.shortcuts.sheets import add_answers, build_open_sheet, has_unread_answers, sample_sheet
-from logit_correction.shortcuts.summaries import AuditSummary, KnownViews, SelectionSummary, load_summary
+from logit_correction.shortcuts.summaries import AuditSummary, KnownViews, load_summary
 from logit_correction.spreadsheets import write_spreadsheet_csv
 from logit_correction.training.display import choose_display
 
@@ -84,7 +84,7 @@ class Audit:
 
     Attributes:
         path: Its folder.
-        result: The summary: a ``SearchSummary``, ``ClassifierCheckSummary`` or ``SelectionSummary``.
+        result: The summary.
         trust_code: Whether classes that it names are imported, and files that it names are read.
 
     Read back a finished one, look at what conflicts, and train a classifier that does not rely on the shortcut::
@@ -165,7 +165,7 @@ class Audit:
             InputError: The audit was made without new rows.
         """
         file = self.path / NEW_ROWS
-        if not isinstance(self.result, SelectionSummary) or not file.is_file():
+        if self.result.selection is None or not file.is_file():
             raise InputError(f"{self.path} was made without new rows: audit again with {format_option('new_rows')}")
         verify_checksum(file, REMEDY)
         table = read_frame(file)
@@ -260,8 +260,8 @@ class Audit:
         self, rows: NewRows, sheet: pd.DataFrame | None = None, single: bool | None = None
     ) -> None:
         """Write the selection by all answers, and a new sheet: all files or none."""
-        assert isinstance(self.result, SelectionSummary)
         selection = self.result.selection
+        assert selection is not None
         if single is not None:
             selection = replace(selection, single=single)
         with change_folder_atomically(self.path) as staged:
@@ -293,7 +293,7 @@ class Audit:
         Raises:
             InputError: An option differs.
         """
-        known_views = self.result.known_views if isinstance(self.result, SelectionSummary) else None
+        known_views = self.result.known_views
         audit_options = run_folder.flatten_options(RunConfig.read(self.path / run_folder.CONFIG))
         for name, value in to_json_values(known_views or {}).items():
             audit_options[f"method.attributes.{name}"] = value

@@ -24,7 +24,7 @@ from logit_correction.shortcuts.new_rows_table import NewRows
 from logit_correction.shortcuts.rows import PARQUET
 from logit_correction.shortcuts.selection import compute_answer_weights, select_from_answers
 from logit_correction.shortcuts.sheets import build_open_sheet, encode_open_row_pictures
-from logit_correction.shortcuts.summaries import AuditSummary, KnownViews, Selection, SelectionSummary
+from logit_correction.shortcuts.summaries import AuditSummary, KnownViews, Selection
 
 #: The summary, as JSON and as a page.
 AUDIT = "audit.json"
@@ -62,7 +62,7 @@ def write_selection(
     selection: Selection,
     rows: NewRows,
     known_views: KnownViews | None,
-) -> SelectionSummary:
+) -> AuditSummary:
     """Select what to train, write the new rows and the config of what is advised, and return the summary.
 
     Args:
@@ -82,7 +82,7 @@ def write_selection(
     (out_dir / FIX).unlink(missing_ok=True)  # that of the search
     if selection.chosen is not None:
         write_fix(out_dir, build_advised_config(selection, rows, out_dir, audit_dir))
-    return SelectionSummary(summary.record, selection, known_views)
+    return AuditSummary(summary.record, selection=selection, known_views=known_views)
 
 
 def build_advised_config(selection: Selection, rows: NewRows, out_dir: Path, audit_dir: Path) -> RunConfig:

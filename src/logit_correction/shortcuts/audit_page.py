@@ -27,15 +27,12 @@ from logit_correction.shortcuts.audit_text import (
     describe_audit,
     describe_corrections,
     describe_view_shifts,
-    get_classifier_accuracies,
     get_classifier_display_names,
     list_headline_terms,
 )
 from logit_correction.shortcuts.summaries import (
     AuditSummary,
-    ClassifierCheckSummary,
     Interval,
-    SelectionSummary,
     make_question,
 )
 from logit_correction.view_names import format_view_names, is_plural_phrase, list_full_view_names
@@ -58,7 +55,7 @@ def render_audit_page(
     record = summary.record
     question = make_question(record.finding)
     # The views of the rest of the page are those that the search found, also where new rows select another candidate.
-    views = record.finding.views if isinstance(summary, SelectionSummary) else summary.views
+    views = summary.views if summary.selection is None else record.finding.views
     views = views or (question.views if question else ())
     conflicting = [group for group in record.groups if group.rows and group.label != group.attribute]
     source = record.data.source or record.data.name
@@ -95,16 +92,16 @@ def render_audit_card(summary: AuditSummary) -> str:
 
 
 def _build_first_screen(summary: AuditSummary, shown_audit_dir: str = "audit") -> dict[str, Any]:
-    selection = summary.selection if isinstance(summary, SelectionSummary) else None
+    selection = summary.selection
     return {
         "text": describe_audit(summary, shown_audit_dir),
         "record": summary.record,
         "selection": selection,
-        "examined": summary.examined if isinstance(summary, ClassifierCheckSummary) else None,
+        "examined": summary.examined,
         "spelled_out": list_full_view_names(result.views for result in selection.candidates) if selection else [],
         "price": build_accuracy_change_table(summary),
         "classifiers": get_classifier_display_names(summary),
-        "has_cost": bool(get_classifier_accuracies(summary)),
+        "has_cost": bool(summary.cost),
         "view_shifts": describe_view_shifts(selection) if selection else [],
         "corrections": describe_corrections(selection) if selection else {},
     }
@@ -123,7 +120,7 @@ def print_audit(summary: AuditSummary, page: Path) -> None:
     for sentence in filter(None, (*text.sentences, text.trial, *text.short)):
         print_wrapped(console, f"{sentence}.")
     price = build_accuracy_change_table(summary)
-    if isinstance(summary, SelectionSummary):
+    if summary.selection is not None:
         console.print(build_console_table(pd.DataFrame(text.candidates)))
         for line in list_full_view_names(result.views for result in summary.selection.candidates):
             print_wrapped(console, line)
@@ -137,7 +134,7 @@ def print_audit(summary: AuditSummary, page: Path) -> None:
     if text.advice and not (text.question and summary.verdict == "cannot tell"):  # then the commands say it
         print_wrapped(console, text.advice)
     print_warnings(list(summary.record.data.warnings), console)
-    num_commands = 1 if isinstance(summary, ClassifierCheckSummary) else 2
+    num_commands = 1 if summary.examined else 2
     for purpose, command in list(text.commands.items())[:num_commands]:
         print_wrapped(console, purpose)
         print_verbatim(console, f"  {command}")

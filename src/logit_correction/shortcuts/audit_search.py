@@ -39,9 +39,8 @@ from logit_correction.shortcuts.summaries import (
     AuditedNetwork,
     AuditedRows,
     AuditRecord,
+    AuditSummary,
     AuditTraining,
-    ClassifierCheckSummary,
-    SearchSummary,
     describe_missing_rows,
     drop_uninformative_views,
     get_advised_views,
@@ -62,7 +61,7 @@ def write_search_results(
     examined_classifier: str | None,
     try_fix: bool,
     quiet: bool,
-) -> SearchSummary | ClassifierCheckSummary:
+) -> AuditSummary:
     """Write the rows, the config and the fix of an audit after its search, and return the summary.
 
     Args:
@@ -103,9 +102,9 @@ def write_search_results(
     if has_rows_of_fix and "test" in table.drawn:
         record.labels_read["test"].append("label")
     cost = compute_classifier_accuracies(frame, finding.classifier, num_shortcuts)
-    if examined_classifier is None:
-        return SearchSummary(record, cost)
-    return ClassifierCheckSummary(record, {} if describe_missing_rows(finding) else cost, examined_classifier)
+    if examined_classifier is not None and describe_missing_rows(finding):
+        cost = {}
+    return AuditSummary(record, cost, examined_classifier)
 
 
 def _build_fix(

@@ -9,7 +9,6 @@ from functools import partial
 from typing import Any
 
 from logit_correction.finding import BASELINE, MIN_CONFLICTS_TO_CHECK
-from logit_correction.finding_text import describe_finding
 from logit_correction.formatting import capitalize, format_percent, format_row_count
 from logit_correction.shortcuts.answered_rows import count_answers
 from logit_correction.shortcuts.shift import ViewShift, describe_view_shift
@@ -17,13 +16,9 @@ from logit_correction.shortcuts.summaries import (
     AuditRecord,
     AuditSummary,
     CandidateResult,
-    ClassifierCheckSummary,
     Contrast,
     Interval,
-    SearchSummary,
     Selection,
-    SelectionSummary,
-    describe_missing_rows,
     explain_how_to_overrule,
     make_question,
     relies_on_shortcut,
@@ -80,17 +75,17 @@ def describe_audit(summary: AuditSummary, shown_audit_dir: str = "audit") -> Aud
         summary: Of the audit.
         shown_audit_dir: Its folder, as a command line writes it.
     """
-    if isinstance(summary, SelectionSummary):
+    if summary.selection is not None:
         return _describe_selection(summary.selection, shown_audit_dir)
-    if isinstance(summary, ClassifierCheckSummary):
-        return _describe_check(summary, shown_audit_dir)
+    if summary.examined:
+        return _describe_check(summary, summary.examined, shown_audit_dir)
     return _describe_search(summary, shown_audit_dir)
 
 
 # -- search
 
 
-def _describe_search(summary: SearchSummary, shown_audit_dir: str) -> AuditText:
+def _describe_search(summary: AuditSummary, shown_audit_dir: str) -> AuditText:
     record = summary.record
     finding = record.finding
     question = make_question(finding)
@@ -122,7 +117,7 @@ def _describe_search(summary: SearchSummary, shown_audit_dir: str) -> AuditText:
         headline = _describe_uncertain_verdict(summary)
     return AuditText(
         headline=headline,
-        sentences=[describe_finding(finding)],
+        sentences=[summary.sentence],
         commands=commands,
         trial=trial,
         question=question.text if question else "",
@@ -140,7 +135,7 @@ def _describe_record_in_short(record: AuditRecord) -> list[str]:
 # -- check of a given classifier
 
 
-def _describe_check(summary: ClassifierCheckSummary, shown_audit_dir: str) -> AuditText:
+def _describe_check(summary: AuditSummary, examined: str, shown_audit_dir: str) -> AuditText:
     finding = summary.record.finding
     question = make_question(finding)
     commands = {}
@@ -149,16 +144,16 @@ def _describe_check(summary: ClassifierCheckSummary, shown_audit_dir: str) -> Au
         commands["If it is an accident:"] = _format_audit_command(shown_audit_dir, options)
     if summary.views and relies_on_shortcut(finding):
         commands |= _list_fix_commands(summary, "If it is an accident, train" if question else "Train", shown_audit_dir)
-    elif summary.views and not summary.examined.endswith((".csv", ".parquet")):  # a run
+    elif summary.views and not examined.endswith((".csv", ".parquet")):  # a run
         test = "Test it on labelled rows from elsewhere, in which the shortcut does not hold:"
-        commands[test] = f"logit-correction evaluate {shlex.quote(summary.examined)} --on new-rows"
+        commands[test] = f"logit-correction evaluate {shlex.quote(examined)} --on new-rows"
     if question:
         commands |= _build_legitimate_command(question.views, shown_audit_dir)
     return AuditText(
         headline=_describe_reliance("this classifier", summary)
         if summary.views
         else _describe_uncertain_verdict(summary),
-        sentences=[describe_missing_rows(finding) or describe_finding(finding)],
+        sentences=[summary.sentence],
         commands=commands,
         question=question.text if question else "",
     )
@@ -167,7 +162,7 @@ def _describe_check(summary: ClassifierCheckSummary, shown_audit_dir: str) -> Au
 # -- sentences and commands of both
 
 
-def _describe_reliance(classifier: str, summary: SearchSummary | ClassifierCheckSummary) -> str:
+def _describe_reliance(classifier: str, summary: AuditSummary) -> str:
     views = format_view_names(summary.views, list_headline_terms(summary.record.contrasts))
     relies = relies_on_shortcut(summary.record.finding)
     if relies is None:
@@ -175,7 +170,7 @@ def _describe_reliance(classifier: str, summary: SearchSummary | ClassifierCheck
     return f"{capitalize(classifier)} {'relies' if relies else 'does not rely'} on {views}."
 
 
-def _describe_uncertain_verdict(summary: SearchSummary | ClassifierCheckSummary) -> str:
+def _describe_uncertain_verdict(summary: AuditSummary) -> str:
     question = make_question(summary.record.finding)
     if question:
         return (
@@ -199,9 +194,7 @@ def _build_legitimate_command(views: Sequence[str], shown_audit_dir: str) -> dic
     return {"If it is a legitimate cause, look for another shortcut:": _format_audit_command(shown_audit_dir, options)}
 
 
-def _list_fix_commands(
-    summary: SearchSummary | ClassifierCheckSummary, condition: str, shown_audit_dir: str
-) -> dict[str, str]:
+def _list_fix_commands(summary: AuditSummary, condition: str, shown_audit_dir: str) -> dict[str, str]:
     """Return how to train a correction and how to test it."""
     them = choose_word_forms(summary.views).object
     alternative = f", or leave {them} out of the data" if are_column_views(summary.views) else ""
@@ -235,19 +228,12 @@ def list_headline_terms(contrasts: Sequence[Contrast]) -> list[str]:
 def get_classifier_display_names(summary: AuditSummary) -> dict[str, str]:
     """Return classifier -> its name in tables: that which was examined, and LC where it was tried."""
     names = {"network": capitalize(summary.record.classifier.removeprefix("the "))}
-    return names | ({"fixed": "LC"} if "fixed" in get_classifier_accuracies(summary) else {})
-
-
-def get_classifier_accuracies(summary: AuditSummary) -> dict[str, Any]:
-    """Return the accuracies of classifiers; none of a selection."""
-    return {} if isinstance(summary, SelectionSummary) else summary.cost
+    return names | ({"fixed": "LC"} if "fixed" in summary.cost else {})
 
 
 def build_accuracy_change_table(summary: AuditSummary) -> list[dict[str, Any]]:
     """Return a line for each kind of rows: its ``name``, and each classifier's accuracy; empty if that is unknown."""
-    costs = {
-        name: cost for name, cost in get_classifier_accuracies(summary).items() if cost.balanced.accuracy is not None
-    }
+    costs = {name: cost for name, cost in summary.cost.items() if cost.balanced.accuracy is not None}
     if not costs:
         return []
     cost = next(iter(costs.values()))
@@ -265,7 +251,7 @@ def build_accuracy_change_table(summary: AuditSummary) -> list[dict[str, Any]]:
 
 def describe_accuracy_change(summary: AuditSummary) -> str:
     """Return what correcting changes, in a sentence; empty if LC was not tried."""
-    cost = get_classifier_accuracies(summary)
+    cost = summary.cost
     if "fixed" not in cost or not build_accuracy_change_table(summary):
         return ""
     before = cost["network"]
@@ -279,7 +265,7 @@ def _format_accuracy_change(before: float | None, after: float | None) -> str:
     return f"{format_percent(before, unit=' %')} to {format_percent(after, unit=' %')}"
 
 
-def describe_failed_trial(summary: SearchSummary) -> str:
+def describe_failed_trial(summary: AuditSummary) -> str:
     """Return a warning if LC is worse than ERM by more than chance, or not better than one label; else empty."""
     price = describe_accuracy_change(summary)
     if not price:

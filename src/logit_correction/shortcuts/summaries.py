@@ -1,15 +1,14 @@
 """What an audit has found, as values: a search of the data, a check of a given classifier, or a selection on new rows.
 
-Each has a class of its own with a ``record`` of what all audits keep. ``audit.json`` holds them flat, with the same
-keys for all three; ``load_summary`` reads it. Intervals are Wilson intervals of 90 %, shares and accuracies are from 0
-to 1.
+``AuditSummary`` has a field for each key of ``audit.json``, which holds its ``record`` flat; ``load_summary`` reads it.
+Intervals are Wilson intervals of 90 %, shares and accuracies are from 0 to 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 from logit_correction.finding import MIN_CONFLICTS_TO_CHECK, Finding, Verdict
 from logit_correction.finding_text import advise_user, describe_finding, finding_to_dict
@@ -447,108 +446,6 @@ def get_advised_views(finding: Finding) -> tuple[str, ...]:
     return finding.views if finding.user_named or num_conflicts >= MIN_CONFLICTS_TO_CHECK else ()
 
 
-def get_search_verdict(finding: Finding) -> Verdict:
-    """Return the verdict of an audit without new rows: it calls a shortcut only what the user has named.
-
-    What the model holds for a shortcut may be a legitimate cause, and no figure of the training data can decide that.
-    """
-    return "cannot tell" if finding.verdict == "shortcut" and not finding.user_named else finding.verdict
-
-
-# -- the three kinds of audits
-
-
-@dataclass(frozen=True)
-class SearchSummary:
-    """The search of data for a shortcut.
-
-    Attributes:
-        record: What all audits keep.
-        cost: Classifier -> accuracies: ``network``, and ``fixed``, LC, if it was tried.
-    """
-
-    record: AuditRecord
-    cost: dict[str, ClassifierAccuracy]
-
-    @property
-    def verdict(self) -> Verdict:
-        """Whether the data hold a shortcut."""
-        return get_search_verdict(self.record.finding)
-
-    @property
-    def views(self) -> tuple[str, ...]:
-        """The views to correct by; none on the evidence of few rows."""
-        return get_advised_views(self.record.finding)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the content of ``audit.json``."""
-        return _summary_to_dict(self, cost=self.cost)
-
-
-@dataclass(frozen=True)
-class ClassifierCheckSummary:
-    """The check whether a given classifier relies on a shortcut.
-
-    Attributes:
-        record: What all audits keep.
-        cost: Classifier -> accuracies, only of ``network``, the given one; empty without enough conflicting rows.
-        examined: The folder of the run, or the file of predictions.
-    """
-
-    record: AuditRecord
-    cost: dict[str, ClassifierAccuracy]
-    examined: str
-
-    @property
-    def verdict(self) -> Verdict:
-        """Whether the data hold a shortcut; see ``relies_on_shortcut`` for the classifier."""
-        return get_search_verdict(self.record.finding)
-
-    @property
-    def views(self) -> tuple[str, ...]:
-        """The views that the check is about."""
-        return self.record.finding.views
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the content of ``audit.json``."""
-        sentence = describe_missing_rows(self.record.finding) or describe_finding(self.record.finding)
-        return _summary_to_dict(self, cost=self.cost, examined=self.examined, sentence=sentence, would_change="")
-
-
-@dataclass(frozen=True)
-class SelectionSummary:
-    """The selection of what to train for new rows.
-
-    Attributes:
-        record: What all audits keep.
-        selection: Whether the distribution shifted, and the selected candidate.
-        known_views: What the user said of views; None in audits of older versions.
-    """
-
-    record: AuditRecord
-    selection: Selection = field(metadata={"key": "new_rows"})
-    known_views: KnownViews | None = field(default=None, metadata={"key": "known"})
-
-    @property
-    def verdict(self) -> Verdict:
-        """Whether a correction is better than ERM on the new rows."""
-        if self.selection.correction is not None:
-            return "shortcut"
-        return "none found" if self.selection.chosen else "cannot tell"
-
-    @property
-    def views(self) -> tuple[str, ...]:
-        """The views of the selected candidate."""
-        return self.selection.correction.views if self.selection.correction else ()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the content of ``audit.json``."""
-        return _summary_to_dict(self, new_rows=self.selection, known=self.known_views)
-
-
-AuditSummary: TypeAlias = SearchSummary | ClassifierCheckSummary | SelectionSummary
-
-
 def describe_missing_rows(finding: Finding) -> str:
     """Return why a check of a given classifier is inconclusive; empty where it has enough conflicting rows."""
     num_rows = finding.main_evidence.rows if finding.main_evidence else 0
@@ -567,23 +464,70 @@ def explain_how_to_overrule(finding: Finding) -> str:
     return "" if finding.user_named else f"{advise_user(finding, question.views if question else ())}."
 
 
-def _summary_to_dict(summary: AuditSummary, **values: Any) -> dict[str, Any]:
-    """Return the keys of all audits, with the values that one kind adds."""
-    finding = summary.record.finding
-    defaults: dict[str, Any] = {
-        "verdict": summary.verdict,
-        "views": summary.views,
-        "sentence": describe_finding(finding),
-        "leans": relies_on_shortcut(finding),
-        "would_change": explain_how_to_overrule(finding),
-        "question": make_question(finding),
-        "cost": {},
-        "examined": None,
-        "new_rows": None,
-        "known": None,
-    }
-    record = {**to_json_values(summary.record), "evidence": finding_to_dict(finding)}
-    return {**to_json_values({**defaults, **values}), **record}
+@dataclass(frozen=True)
+class AuditSummary:
+    """What an audit has found: by a search of the data, by the check of a given classifier, or by new rows.
+
+    Attributes:
+        record: What all audits keep.
+        cost: Classifier -> accuracies: ``network``, the examined one, and ``fixed``, LC, if it was tried; empty with
+            new rows, and of a given classifier without enough conflicting rows.
+        examined: The folder of the run, or the file of predictions, that was given; None of other audits.
+        selection: Whether the distribution shifted, and the selected candidate; None without new rows.
+        known_views: What the user said of views; None without new rows, and in audits of older versions.
+    """
+
+    record: AuditRecord
+    cost: dict[str, ClassifierAccuracy] = field(default_factory=dict)
+    examined: str | None = None
+    selection: Selection | None = field(default=None, metadata={"key": "new_rows"})
+    known_views: KnownViews | None = field(default=None, metadata={"key": "known"})
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether a correction is better than ERM on the new rows; without these whether the data hold a shortcut.
+
+        A search calls a shortcut only what the user has named: what the model holds for one may be a legitimate cause,
+        and no figure of the training data can decide that.
+        """
+        if self.selection is not None and self.selection.correction is not None:
+            return "shortcut"
+        if self.selection is not None:
+            return "none found" if self.selection.chosen else "cannot tell"
+        finding = self.record.finding
+        return "cannot tell" if finding.verdict == "shortcut" and not finding.user_named else finding.verdict
+
+    @property
+    def views(self) -> tuple[str, ...]:
+        """The views to correct by, or those that the check of a given classifier is about."""
+        if self.selection is not None:
+            return self.selection.correction.views if self.selection.correction else ()
+        return self.record.finding.views if self.examined else get_advised_views(self.record.finding)
+
+    @property
+    def sentence(self) -> str:
+        """What was found, in sentences without the last full stop."""
+        finding = self.record.finding
+        missing_rows = describe_missing_rows(finding) if self.examined else ""
+        return missing_rows or describe_finding(finding)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the content of ``audit.json``."""
+        finding = self.record.finding
+        values = {
+            "verdict": self.verdict,
+            "views": self.views,
+            "sentence": self.sentence,
+            "leans": relies_on_shortcut(finding),
+            "would_change": "" if self.examined else explain_how_to_overrule(finding),
+            "question": make_question(finding),
+            "cost": self.cost,
+            "examined": self.examined,
+            "new_rows": self.selection,
+            "known": self.known_views,
+        }
+        record = {**to_json_values(self.record), "evidence": finding_to_dict(finding)}
+        return {**to_json_values(values), **record}
 
 
 def load_summary(values: Mapping[str, Any]) -> AuditSummary:
@@ -593,10 +537,5 @@ def load_summary(values: Mapping[str, Any]) -> AuditSummary:
         TypeError: A key is missing.
         ValueError: A value has another type.
     """
-    kind: Any = SearchSummary
-    if values.get("new_rows") is not None:
-        kind = SelectionSummary
-    elif values.get("examined") is not None:
-        kind = ClassifierCheckSummary
-    summary: AuditSummary = from_json_values(kind, {**values, "record": values})
+    summary: AuditSummary = from_json_values(AuditSummary, {**values, "record": values})
     return summary
