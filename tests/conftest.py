@@ -211,8 +211,11 @@ class FixedLogits(nn.Module):
 
 
 def import_lab_script(name: str) -> ModuleType:
-    """Import a script of ``lab/scripts/``."""
-    return import_file(Path(__file__).parents[1] / "lab" / "scripts" / f"{name}.py")
+    """Import a script of ``lab/scripts/``, which may import those next to it."""
+    folder = Path(__file__).parents[1] / "lab" / "scripts"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(folder)
+        return import_file(folder / f"{name}.py")
 
 
 def import_file(path: Path) -> ModuleType:

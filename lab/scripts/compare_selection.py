@@ -25,7 +25,7 @@ Rules; labels are given whether or not a change of the inputs was detected, as w
 - single: the likeliest candidate, or ERM, as with ``--single``; greatest gain: the candidate of the greatest gain
 - ERM taught: the correction of ERM's logits
 - uniform average: all candidates, no label; ERM average: as many ERMs, no label
-- CODA, Model Selector, VMA, DFR, random rows: see ``logit_correction_lab.active_selection``
+- CODA, Model Selector, VMA, DFR, random rows: see ``active_selection.py``
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import active_selection
 import numpy as np
 import pandas as pd
 from scipy.special import softmax
 
 from logit_correction.runs import teaching
 from logit_correction.shortcuts import averaging, sampling, selection
-from logit_correction_lab import active_selection
 
 #: Name of the method that reads the true attribute, which a candidate may not.
 TRUE = "LC by the true attribute"

@@ -10,7 +10,9 @@ import pytest
 from scipy.special import softmax
 from scipy.stats import beta
 
-from logit_correction_lab import active_selection
+from tests.conftest import import_lab_script
+
+active_selection = import_lab_script("active_selection")
 
 COUNTS = (0, 5, 20, 80)
 

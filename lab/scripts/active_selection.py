@@ -1,7 +1,7 @@
 """Published methods that select one of several classifiers with few labels, or retrain its last layer on them.
 
 All are written from the descriptions in the papers, to be compared with the weighting of candidates by labels
-(``lab/scripts/compare_selection.py``). Each takes what the classifiers predict on a pool of unlabelled rows, asks for
+(``compare_selection.py``). Each takes what the classifiers predict on a pool of unlabelled rows, asks for
 the labels of some of them, one by one where the method is sequential, and returns the selected classifier.
 
 - ``select_by_coda``: CODA, consensus-driven active model selection (Kay et al., ICCV 2025).
