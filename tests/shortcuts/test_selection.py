@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from logit_correction.shortcuts import averaging, selection
+from logit_correction.shortcuts import averaging, sampling, selection
 
 
 def draw_predictions(seed: int, rows: int, disagreement_shares: tuple[float, ...], labels: int = 3) -> np.ndarray:
@@ -187,7 +187,7 @@ def test_gains_are_exact_once_all_disputed_rows_are_answered(
     first = np.random.default_rng(5).choice(300, labelled, replace=False).tolist()
     assert (predictions != predictions[0]).any(axis=0).sum() <= 120
     is_labelled, turn, chances = ask_in_rounds(predictions, counts, 6, first)
-    weight = selection.compute_answer_weights(predictions, is_labelled, turn, chances)
+    weight = sampling.compute_answer_weights(predictions, is_labelled, turn, chances)
     places = np.flatnonzero(is_labelled)
     gain, _ = averaging.estimate_gain_posterior(predictions, places, label[places], weight[places])
     np.testing.assert_allclose(gain, reference_gains(predictions, label), atol=1e-8)
@@ -206,7 +206,7 @@ def test_gains_are_exact_if_the_last_round_might_have_left_out_a_disputed_row(co
         labelled = np.flatnonzero(rounds >= 0).tolist()
         places, chances[number] = selection.sample_rows_to_label(predictions, count, number, labelled, 0.5)
         rounds[places] = number
-    weight = selection.compute_answer_weights(predictions, rounds >= 0, rounds, chances)
+    weight = sampling.compute_answer_weights(predictions, rounds >= 0, rounds, chances)
     places = np.flatnonzero(rounds >= 0)
     gain, _ = averaging.estimate_gain_posterior(predictions, places, label[places], weight[places])
     np.testing.assert_allclose(gain, reference_gains(predictions, label), atol=1e-8)
@@ -243,7 +243,7 @@ def test_answer_weights_of_two_rounds_are_unbiased_over_all_samples() -> None:
             turn = np.full(7, -1)
             turn[list(first_sample)] = 1
             turn[list(second_sample)] = 2
-            weight = selection.compute_answer_weights(predictions, turn >= 0, turn, chances)
+            weight = sampling.compute_answer_weights(predictions, turn >= 0, turn, chances)
             total += first_probability * second_probability
             mean += first_probability * second_probability * float(weight @ value)
             plain += (
@@ -263,7 +263,7 @@ def test_gains_from_several_rounds_are_unbiased_and_more_precise_than_one_round(
         is_labelled, turn, chances = ask_in_rounds(predictions, (15, 15, 15), 10 * seed, first)
         part = is_labelled & ((turn != 2) | (generator.random(400) < 0.5))
         for name, is_used in (("all", is_labelled), ("a part", part), ("one round", is_labelled & (turn == 1))):
-            weight = selection.compute_answer_weights(predictions, is_used, turn, chances)
+            weight = sampling.compute_answer_weights(predictions, is_used, turn, chances)
             places = np.flatnonzero(is_used)
             gain, _ = averaging.estimate_gain_posterior(predictions, places, label[places], weight[places])
             estimated_gains[name].append(gain)

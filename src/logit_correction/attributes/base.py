@@ -148,7 +148,7 @@ class AttributeEstimator(nn.Module, ABC):
         return self.correlation.num_attributes
 
     def adopt_finding(self, finding: Finding) -> None:
-        """Take what an earlier search on these data found instead of searching; called before ``setup``."""
+        """Take what an earlier search on these data found instead of searching; called after ``setup``."""
 
     def setup(self, rows: TrainingRows) -> None:
         """Store the training rows; must not take long."""

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from logit_correction.attributes import ESTIMATORS
 from logit_correction.attributes.base import AttributeEstimator, BatchEstimate, ParameterGroup, make_parameter_group
 from logit_correction.errors import InputError
+from logit_correction.finding import Finding
 from logit_correction.losses import GroupPrior
 from logit_correction.methods.parts import PRIORS, Counted, Moving, PriorRule, describe_collapsed_labels
 from logit_correction.registry import make_component
@@ -180,6 +181,12 @@ class Algorithm(nn.Module):
         if self.attributes is not None:
             self.attributes.setup(rows)
             self._set_num_stages()  # the estimator may have found that it needs no stage
+
+    def adopt_finding(self, finding: Finding) -> None:
+        """Correct by what an earlier search on these data found instead of searching; called after ``setup``."""
+        if self.attributes is not None:
+            self.attributes.adopt_finding(finding)
+            self._set_num_stages()
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
         """Prepare a stage and return what it asks of the loop.

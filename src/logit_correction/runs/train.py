@@ -23,7 +23,7 @@ from logit_correction.runs.assemble import launch_processes, prepare_run
 from logit_correction.runs.average import build_trainer
 from logit_correction.runs.inference import restore_num_threads
 from logit_correction.runs.options import Part, RunConfig, build_config
-from logit_correction.runs.refit import check_refit, train_on_all_rows
+from logit_correction.runs.refit import prepare_refit, train_on_all_rows
 from logit_correction.runs.run import Run
 from logit_correction.runs.write import write_run
 from logit_correction.training.config import TrainingConfig
@@ -157,8 +157,7 @@ def train_into(
             return _complete_finished_run(folder, page)
     prepared = prepare_run(config, display)
     config = prepared.config
-    if config.training.refit:
-        check_refit(prepared)
+    prepared_refit = prepare_refit(prepared) if config.training.refit else None
     run_folder.make_folder(folder)
     with run_folder.lock_folder(folder) if is_first else nullcontext():
         run_folder.check_run_folder(folder, config, resume)  # another process may have trained meanwhile
@@ -180,9 +179,9 @@ def train_into(
             with display:
                 trainer.run(resume=resume and trainer.can_resume())
                 refit = None
-                if config.training.refit:
+                if prepared_refit is not None:
                     checkpoint = folder / f"refit-{run_folder.RESUME}"
-                    refit = train_on_all_rows(prepared, trainer, display, device, checkpoint, resume)
+                    refit = train_on_all_rows(prepared_refit, trainer, checkpoint, resume)
             if writes:
                 test = write_run(trainer, prepared.build_model(), folder, refit).test.to_dict()
                 _finish_run_folder(folder, page)

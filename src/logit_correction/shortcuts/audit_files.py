@@ -22,7 +22,7 @@ from logit_correction.shortcuts.answered_rows import count_answers, list_answere
 from logit_correction.shortcuts.audit_page import render_audit_page
 from logit_correction.shortcuts.new_rows_table import NewRows
 from logit_correction.shortcuts.rows import PARQUET
-from logit_correction.shortcuts.selection import compute_answer_weights, select_from_answers
+from logit_correction.shortcuts.selection import select_from_answers
 from logit_correction.shortcuts.sheets import build_open_sheet, encode_open_row_pictures
 from logit_correction.shortcuts.summaries import AuditSummary, KnownViews, Selection
 
@@ -108,10 +108,9 @@ def build_advised_config(selection: Selection, rows: NewRows, out_dir: Path, aud
 def _write_answers(path: Path, rows: NewRows, counts: AnswerCounts | None) -> None:
     """Write the labelled rows, whose inputs are kept, from which a fix learns its correction."""
     assert rows.inputs is not None
-    is_known = rows.label >= 0
-    positions = np.flatnonzero(is_known)
-    weight = compute_answer_weights(rows.predictions, is_known, rows.rounds, rows.inclusion_probability)[positions]
-    arrays = {"label": rows.label[positions], "weight": weight.clip(MIN_ANSWER_WEIGHT)}
+    positions = np.flatnonzero(rows.label >= 0)
+    weight = rows.answer_weights[positions].clip(MIN_ANSWER_WEIGHT)
+    arrays = {"label": rows.label[positions], "weight": weight}
     if counts is not None:
         arrays["counts"] = np.array(astuple(counts)[:-1])  # what is learned from is advised
     write_row_archive(path, select_input_rows(rows.inputs, positions), **arrays)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pandas as pd
 
 from logit_correction.pages.compare import format_path
 from logit_correction.runs.row_inputs import select_input_rows
+from logit_correction.shortcuts.sampling import compute_answer_weights
 from logit_correction.types import Array, Inputs
 
 #: Column of the stored table that holds the index of a known label, -1 of others.
@@ -76,6 +78,11 @@ class NewRows:
         columns |= {f"apart_{number}": values for number, values in enumerate(self.distances)}
         columns |= {f"chance_{number}": values for number, values in self.inclusion_probability.items()}
         return self.descriptions.assign(**columns)
+
+    @cached_property
+    def answer_weights(self) -> Array:
+        """The number of rows (M,) for which each labelled row stands; 0 of others, see ``compute_answer_weights``."""
+        return compute_answer_weights(self.predictions, self.label >= 0, self.rounds, self.inclusion_probability)
 
     def take(self, positions: Array) -> NewRows:
         """Return some rows, in the order of their positions."""

@@ -8,12 +8,13 @@ known: a mixture of a targeted and a uniform design (defensive mixture sampling,
 
 - ``compute_inclusion_probabilities``: the probability of each row to be in the sample.
 - ``draw_systematic_sample``: a sample of fixed size with these probabilities, spread over the patterns of predictions.
+- ``compute_answer_weights``: the number of rows for which each labelled row of several samples stands.
 - ``estimate_accuracy``: accuracy on all rows by the labelled ones, with an interval of 90 %.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from scipy.stats import beta
@@ -123,6 +124,53 @@ def draw_systematic_sample(probability: Array, pattern: Array, seed: int) -> Arr
     starts = ends - probability[order]
     is_hit = np.floor(ends + 1e-9) > np.floor(starts + 1e-9)
     return generator.permutation(order[is_hit])
+
+
+def compute_answer_weights(
+    predictions: Array, is_known: Array, rounds: Array, inclusion_probability: Mapping[int, Array]
+) -> Array:
+    """Return the weight (M,) of each labelled row: the number of rows that it stands for; 0 of other rows.
+
+    Each round estimates sums over all rows: its own answers count in inverse proportion to their inclusion
+    probability, those of earlier rounds as they are (the sequential estimator of Des Raj). It is unbiased after any
+    earlier rounds. Rounds are averaged by their precision, which assumes that all candidates are right equally often
+    where they contradict ERM; so a round that leaves nothing open counts alone. In a round that is answered in part,
+    each answer stands for proportionally more rows. Once all rows that candidates dispute are labelled, each of them
+    stands for itself.
+
+    Args:
+        predictions: (C, M) of the candidates.
+        is_known: (M,) boolean: rows whose label is known.
+        rounds: (M,) the round in which a row was sampled: 0 if it came with a label, -1 if it was not.
+        inclusion_probability: Round -> the probability (M,) of each row, 0 of those sampled before.
+    """
+    num_rows = len(rounds)
+    share = (predictions != predictions[0]).mean(axis=0)
+    weight_before = np.zeros(num_rows)  # of the answers of earlier rounds
+    missed = np.ones(num_rows)  # probability of a row to be in no unanswered round
+    variance_before = 0.0  # that open rows of earlier rounds leave
+    weights = []
+    precisions = []
+    for number in sorted({0, *inclusion_probability}):
+        members = rounds == number
+        answered = members & is_known
+        probability = np.full(num_rows, members.mean()) if number == 0 else inclusion_probability[number]
+        if not answered.any():
+            if number:
+                missed = missed * (1 - probability)
+            continue
+        response = answered.sum() / members.sum()
+        probability = probability * missed * response
+        inverse = np.divide(1, probability, out=np.zeros(num_rows), where=probability > 0)
+        weights.append(weight_before + np.where(answered, inverse, 0))
+        pool = ((rounds < 0) | (rounds >= number)) & (probability > 0)
+        variance = variance_before + float((share[pool] * (inverse[pool] - 1)).sum())
+        precisions.append(1 / max(1e-12, variance))
+        weight_before = np.where(answered, 1 / response, weight_before)
+        variance_before += float(share[answered].sum()) * (1 / response - 1) / response
+    weight = np.average(weights, axis=0, weights=precisions) if weights else weight_before
+    is_disputed = share > 0
+    return np.where(is_disputed, 1.0, weight) if is_known[is_disputed].all() else weight
 
 
 def estimate_accuracy(is_right: Array, weight: Array, stratum: Array, stratum_sizes: Array) -> Interval | None:

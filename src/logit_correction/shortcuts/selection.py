@@ -8,7 +8,7 @@ unknown. Several candidates were trained on the training data: ERM, and correcti
 2. samples rows to label with probability proportional to a size (PPS sampling; Särndal, Swensson and Wretman, *Model
    Assisted Survey Sampling*, 1992) that is large where candidates contradict ERM (``sample_rows_to_label``);
 3. weighs the answers of several rounds by inverse inclusion probabilities (Horvitz and Thompson 1952, Des Raj 1956;
-   ``compute_answer_weights``);
+   ``sampling.compute_answer_weights``);
 4. advises the average of the candidates, weighted by the probability that each is best, or one candidate, or ERM, see
    ``averaging`` (``select_from_answers``).
 
@@ -19,7 +19,7 @@ Predictions are (C, M) label indices of C candidates, ERM first, on M rows.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -108,53 +108,6 @@ def sample_rows_to_label(
     return draw_systematic_sample(probability, pattern.ravel(), seed), probability
 
 
-def compute_answer_weights(
-    predictions: Array, is_known: Array, rounds: Array, inclusion_probability: Mapping[int, Array]
-) -> Array:
-    """Return the weight (M,) of each labelled row: the number of rows that it stands for; 0 of other rows.
-
-    Each round estimates sums over all rows: its own answers count in inverse proportion to their inclusion
-    probability, those of earlier rounds as they are (the sequential estimator of Des Raj). It is unbiased after any
-    earlier rounds. Rounds are averaged by their precision, which assumes that all candidates are right equally often
-    where they contradict ERM; so a round that leaves nothing open counts alone. In a round that is answered in part,
-    each answer stands for proportionally more rows. Once all rows that candidates dispute are labelled, each of them
-    stands for itself.
-
-    Args:
-        predictions: (C, M) of the candidates.
-        is_known: (M,) boolean: rows whose label is known.
-        rounds: (M,) the round in which a row was sampled: 0 if it came with a label, -1 if it was not.
-        inclusion_probability: Round -> the probability (M,) of each row, 0 of those sampled before.
-    """
-    num_rows = len(rounds)
-    share = (predictions != predictions[0]).mean(axis=0)
-    weight_before = np.zeros(num_rows)  # of the answers of earlier rounds
-    missed = np.ones(num_rows)  # probability of a row to be in no unanswered round
-    variance_before = 0.0  # that open rows of earlier rounds leave
-    weights = []
-    precisions = []
-    for number in sorted({0, *inclusion_probability}):
-        members = rounds == number
-        answered = members & is_known
-        probability = np.full(num_rows, members.mean()) if number == 0 else inclusion_probability[number]
-        if not answered.any():
-            if number:
-                missed = missed * (1 - probability)
-            continue
-        response = answered.sum() / members.sum()
-        probability = probability * missed * response
-        inverse = np.divide(1, probability, out=np.zeros(num_rows), where=probability > 0)
-        weights.append(weight_before + np.where(answered, inverse, 0))
-        pool = ((rounds < 0) | (rounds >= number)) & (probability > 0)
-        variance = variance_before + float((share[pool] * (inverse[pool] - 1)).sum())
-        precisions.append(1 / max(1e-12, variance))
-        weight_before = np.where(answered, 1 / response, weight_before)
-        variance_before += float(share[answered].sum()) * (1 / response - 1) / response
-    weight = np.average(weights, axis=0, weights=precisions) if weights else weight_before
-    is_disputed = share > 0
-    return np.where(is_disputed, 1.0, weight) if is_known[is_disputed].all() else weight
-
-
 # -- what to train
 
 
@@ -189,7 +142,7 @@ def select_from_answers(rows: NewRows, selection: Selection) -> Selection:
         return selection
     positions = np.flatnonzero(is_known)
     label = rows.label[positions]
-    weight = compute_answer_weights(rows.predictions, is_known, rows.rounds, rows.inclusion_probability)[positions]
+    weight = rows.answer_weights[positions]
     logits = None if selection.single else rows.logits
     prior_gain = None if selection.changed else _compute_prior_gain(selection)
     average = average_candidates(rows.predictions, logits, positions, label, weight, prior_gain)
