@@ -366,15 +366,18 @@ def build_image_contrast(table: DataTable, conflicts: ConflictFrame, views: Sequ
         of_label = conflicts[conflicts["label"] == label]
         is_own = aligned["label"].eq(label)
         own, others = (aligned.loc[mask, "row"].to_numpy() for mask in (is_own, ~is_own))
+        sides = {kind: of_label[of_label["conflicting"].eq(kind == "conflict")] for kind in ("agree", "conflict")}
+        clearest = pd.concat(
+            [
+                side.sort_values("score", ascending=kind == "agree", kind="stable")[:MAX_COMPARED_ROWS]
+                for kind, side in sides.items()
+            ]
+        )
+        clearest["resemblance"] = measure_resemblance(table, clearest["row"].to_numpy(), own, others)
         images: dict[str, Any] = {}
-        counts = []
-        for kind, is_conflicting in (("agree", False), ("conflict", True)):
-            members = of_label[of_label["conflicting"].eq(is_conflicting)]
-            counts.append(len(members))
-            members = members.sort_values("score", ascending=not is_conflicting, kind="stable")[:MAX_COMPARED_ROWS]
-            resemblance = measure_resemblance(table, members["row"].to_numpy(), own, others)
-            order = np.argsort(-resemblance if is_conflicting else resemblance, kind="stable")
-            members = members.iloc[order[:MAX_IMAGES]]
+        for kind in sides:
+            members = clearest[clearest["conflicting"].eq(kind == "conflict")]
+            members = members.sort_values("resemblance", ascending=kind == "agree", kind="stable")[:MAX_IMAGES]
             numbers = members["row"].tolist()
             pixels = table.inputs.images(torch.tensor(numbers, dtype=torch.long))
             if pixels is None:
@@ -384,7 +387,9 @@ def build_image_contrast(table: DataTable, conflicts: ConflictFrame, views: Sequ
                 for number, image, looks_like in zip(numbers, pixels, members["attribute"].astype(str), strict=True)
             )
         looks_like = find_main_attribute(of_label)
-        rows.append(ContrastRow(str(label), rows=counts[1], other_rows=counts[0], looks_like=looks_like, **images))
+        num_rows = len(sides["conflict"])
+        num_other_rows = len(sides["agree"])
+        rows.append(ContrastRow(str(label), rows=num_rows, other_rows=num_other_rows, looks_like=looks_like, **images))
     return Contrast("images", ", ".join(views), tuple(rows), cells, crop) if rows else None
 
 
