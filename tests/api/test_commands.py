@@ -323,7 +323,7 @@ def test_readme_commands_train_the_advised_erm(
     shutil.copytree(get_run("audit-asked"), tmp_path / "audit")
     monkeypatch.chdir(tmp_path)
     sheet = pd.read_csv("audit/sheet.csv")
-    erm_labels = Audit(Path("audit")).new_rows["says_0"].map(dict(enumerate(["ill", "well"])))
+    erm_labels = Audit(Path("audit")).new_rows["prediction_0"].map(dict(enumerate(["ill", "well"])))
     sheet["answer"] = erm_labels[sheet["row"]].to_numpy()  # so that no candidate is better than ERM
     sheet.to_csv("audit/sheet.csv", index=False)
     later = str(data_folder / "later.csv")

@@ -137,8 +137,8 @@ def test_audit_of_new_rows_has_its_files_and_keys(get_run: RunGetter) -> None:
     assert {*AUDIT_KEYS.split(), *NEW_ROWS_KEYS.split()} - keys_of_trial - set(iterate_keys(audit)) == set()
     assert audit["new_rows"]["candidates"][0]["name"] == "ERM" and audit["new_rows"]["answers"] == 0
     rows = pd.read_parquet(folder / "new_rows.parquet")
-    prediction_columns = [f"says_{number}" for number in range(len(audit["new_rows"]["candidates"]))]
-    distance_columns = [name.replace("says", "apart") for name in prediction_columns]
+    prediction_columns = [f"prediction_{number}" for number in range(len(audit["new_rows"]["candidates"]))]
+    distance_columns = [name.replace("prediction", "distance_to_erm") for name in prediction_columns]
     description_columns = ["row", "line", "content", "fields"]
     assert list(rows) == [
         *description_columns,
@@ -146,7 +146,7 @@ def test_audit_of_new_rows_has_its_files_and_keys(get_run: RunGetter) -> None:
         "round",
         *prediction_columns,
         *distance_columns,
-        "chance_1",
+        "inclusion_probability_1",
     ]
     assert len(rows) == audit["new_rows"]["rows"] and rows["row"].tolist() == list(range(len(rows)))
     assert (rows["label_number"] == -1).all() and (rows["round"] == 1).sum() == 8 == audit["new_rows"]["asked"]

@@ -75,7 +75,7 @@ def shifted_audit(tmp_path_factory: pytest.TempPathFactory) -> Audit:
 
 def get_predictions(rows: pd.DataFrame) -> np.ndarray:
     """What each candidate says of each new row, by the table of an audit."""
-    return np.stack([rows[name].to_numpy() for name in rows if name.startswith("says_")])
+    return np.stack([rows[name].to_numpy() for name in rows if name.startswith("prediction_")])
 
 
 def fill_sheet(audit_with_sheet: Audit) -> pd.DataFrame:

@@ -160,8 +160,11 @@ def test_damaged_foreign_audit_gives_one_message(
     changes: list[tuple[dict[str, Any], pd.DataFrame]] = [
         (content | {"contrasts": [{}]}, table),
         (content | {"training": {}}, table),
-        *((content, table.drop(columns=name)) for name in ("row", "round", "says_0", "chance_1")),
-        *((content, table.assign(**{name: "x"})) for name in ("label_number", "round", "says_1", "chance_1")),
+        *((content, table.drop(columns=name)) for name in ("row", "round", "prediction_0", "inclusion_probability_1")),
+        *(
+            (content, table.assign(**{name: "x"}))
+            for name in ("label_number", "round", "prediction_1", "inclusion_probability_1")
+        ),
         *((content, table.assign(round=value)) for value in (np.nan, 10**9)),
     ]
     fill_sheet(shifted_audit).to_csv(tmp_path / "filled.csv", index=False)

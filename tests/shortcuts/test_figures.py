@@ -281,11 +281,11 @@ def expect_new_rows_figures(answered_audit: Audit, truth: np.ndarray) -> list[Ex
     rows = pd.read_parquet(answered_audit.path / "new_rows.parquet")
     summary = answered_audit.summary["new_rows"]
     candidates = summary["candidates"]
-    predictions = rows[[f"says_{number}" for number in range(len(candidates))]].to_numpy().T
+    predictions = rows[[f"prediction_{number}" for number in range(len(candidates))]].to_numpy().T
     answered = np.flatnonzero(rows["label_number"] >= 0)
     assert (rows["label_number"].to_numpy()[answered] == truth[answered]).all()
     assert summary["answers"] == len(answered) and summary["rows"] == len(rows)
-    weight = 1 / rows["chance_1"].to_numpy()[answered]
+    weight = 1 / rows["inclusion_probability_1"].to_numpy()[answered]
     gains = list[float]()
     figures: list[ExpectedFigures] = [("Usual rows are", [summary["usual_rows"]])]
     for number, candidate in enumerate(candidates):

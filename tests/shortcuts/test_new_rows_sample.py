@@ -107,7 +107,15 @@ def test_audit_of_an_older_version_can_be_read(shifted_audit: Audit, tmp_path: P
     values = json.loads((folder / "audit.json").read_text(encoding="utf-8"))
     del values["new_rows"]["view_shifts"]
     (folder / "audit.json").write_text(json.dumps(values), encoding="utf-8")
+    rows = pd.read_parquet(folder / "new_rows.parquet")
+    former_names = {"prediction": "says", "distance_to_erm": "apart", "inclusion_probability": "chance"}
+    rows.columns = pd.Index(
+        [re.sub(r"(.*)(_\d)$", lambda name: former_names[name[1]] + name[2], name) for name in rows]
+    )
+    assert {"says_0", "apart_0", "chance_1"} < {*rows}
+    rows.to_parquet(folder / "new_rows.parquet", index=False)
     write_checksums(folder, SEALED, folder)
     older_audit = Audit(folder)
+    pd.testing.assert_frame_equal(older_audit.new_rows, shifted_audit.new_rows)
     assert older_audit.result.selection.view_shifts is None and older_audit.ask(25) is not None
     assert "What changed" not in read_page(older_audit)

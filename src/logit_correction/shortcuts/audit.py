@@ -71,7 +71,7 @@ from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.held_out import HeldOutPredictions, load_class_probabilities, predict_held_out
 from logit_correction.shortcuts.new_rows import iterate_inputs, open_new_rows, predict_candidates, read_new_rows
 from logit_correction.shortcuts.new_rows_sample import NewRowsSample
-from logit_correction.shortcuts.new_rows_table import NewRows
+from logit_correction.shortcuts.new_rows_table import DISTANCE, PREDICTION, NewRows, rename_former_columns
 from logit_correction.shortcuts.rows import PARQUET
 from logit_correction.shortcuts.sheets import add_answers, build_open_sheet, has_unread_answers, sample_sheet
 from logit_correction.shortcuts.summaries import AuditSummary, KnownViews, load_summary
@@ -159,7 +159,7 @@ class Audit:
 
     @property
     def new_rows(self) -> pd.DataFrame:
-        """Every new row, with the predictions of each candidate and the answers.
+        """Every new row, with the predictions of each candidate and the answers; ``docs/new-rows.md`` has the columns.
 
         Raises:
             InputError: The audit was made without new rows.
@@ -168,10 +168,10 @@ class Audit:
         if self.result.selection is None or not file.is_file():
             raise InputError(f"{self.path} was made without new rows: audit again with {format_option('new_rows')}")
         verify_checksum(file, REMEDY)
-        table = read_frame(file)
+        table = rename_former_columns(read_frame(file))
         numbers = range(len(self.result.selection.candidates))
         check_required_columns(
-            table, str(file), [f"{kind}_{number}" for kind in ("says", "apart") for number in numbers]
+            table, str(file), [f"{kind}_{number}" for kind in (PREDICTION, DISTANCE) for number in numbers]
         )
         return table
 

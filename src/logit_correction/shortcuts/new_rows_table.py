@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,6 +25,20 @@ KNOWN_BY = ("line", "path", "content")
 
 #: Column of the stored table that holds name and value of each column of a table's row, as JSON.
 FIELDS = "fields"
+
+#: Columns of the stored table that are numbered: by the candidate, and by the round.
+PREDICTION = "prediction"
+DISTANCE = "distance_to_erm"
+INCLUSION_PROBABILITY = "inclusion_probability"
+
+#: What they were called in audits of older versions.
+FORMER_COLUMNS = {"says": PREDICTION, "apart": DISTANCE, "chance": INCLUSION_PROBABILITY}
+
+
+def rename_former_columns(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a stored table, perhaps of an older version, with the present names of its columns."""
+    former = f"^({'|'.join(FORMER_COLUMNS)})(?=_)"
+    return frame.rename(columns=lambda name: re.sub(former, lambda match: FORMER_COLUMNS[match[0]], str(name)))
 
 
 @dataclass(frozen=True)
@@ -52,32 +67,34 @@ class NewRows:
 
     @classmethod
     def from_frame(cls, frame: pd.DataFrame) -> NewRows:
-        """Return the rows of a stored table, whose columns ``says_0``, ``apart_0``, ``chance_1`` ... are numbered.
+        """Return the rows of a stored table.
 
         Raises:
             KeyError: A column is missing.
             ValueError: A column holds something else.
         """
         rounds = frame[ROUND].astype(np.int64).to_numpy()
-        candidates = range(sum(str(name).startswith("says_") for name in frame))
         return cls(
             descriptions=frame[["row", *(name for name in frame if name in (*KNOWN_BY, FIELDS))]],
             label=frame[LABEL].astype(np.int64).to_numpy(),
             rounds=rounds,
-            predictions=np.stack([frame[f"says_{number}"].astype(np.int64).to_numpy() for number in candidates]),
-            distances=np.stack([frame[f"apart_{number}"].astype(np.float32).to_numpy() for number in candidates]),
+            predictions=frame.filter(like=PREDICTION).astype(np.int64).to_numpy().T,
+            distances=frame.filter(like=DISTANCE).astype(np.float32).to_numpy().T,
             inclusion_probability={
-                number: frame[f"chance_{number}"].astype(np.float64).to_numpy() for number in range(1, rounds.max() + 1)
+                number: frame[f"{INCLUSION_PROBABILITY}_{number}"].astype(np.float64).to_numpy()
+                for number in range(1, rounds.max() + 1)
             },
         )
 
     def to_frame(self) -> pd.DataFrame:
         """Return the table as it is stored."""
-        columns = {LABEL: self.label, ROUND: self.rounds}
-        columns |= {f"says_{number}": values for number, values in enumerate(self.predictions)}
-        columns |= {f"apart_{number}": values for number, values in enumerate(self.distances)}
-        columns |= {f"chance_{number}": values for number, values in self.inclusion_probability.items()}
-        return self.descriptions.assign(**columns)
+        numbered = {
+            PREDICTION: enumerate(self.predictions),
+            DISTANCE: enumerate(self.distances),
+            INCLUSION_PROBABILITY: self.inclusion_probability.items(),
+        }
+        columns = {f"{kind}_{number}": values for kind, arrays in numbered.items() for number, values in arrays}
+        return self.descriptions.assign(**{LABEL: self.label, ROUND: self.rounds, **columns})
 
     @cached_property
     def answer_weights(self) -> Array:
