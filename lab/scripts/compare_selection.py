@@ -8,7 +8,8 @@ and further trainings of ERM. In each group (label by attribute) half of the tes
 in all, and the other half evaluates; both have all groups in equal shares. Every rule gets the same number of true
 labels. ``gain_won`` is the share of the best candidate's gain over ERM that a rule wins, over the sets where this gain
 is 3 points or more; ``elsewhere`` is the mean change on the other sets, and ``elsewhere_worst`` that of the worst set.
-Takes a second or two for each sample of a set and seed.
+Takes a second or two for each sample of a set and seed. Goes on where it was killed: sets and seeds that the CSV file
+holds are not measured again, so other options need another file.
 
 ``--like training`` draws and evaluates by the shares of the training rows, ``mixture`` by the mean of both, ``labels``
 by those of training, except that one label has 80 %. The share ``--wrong`` of the labels is wrong. ``--harder`` takes
@@ -289,8 +290,8 @@ def measure_taught(
         labelled: (M,) positions of the labelled rows.
         weight: (M,) their inverse-probability weights.
     """
-    features = collected["features"]["test"].astype(np.float64)
-    mean = collected["features"]["mean"].astype(np.float64)
+    features = collected["features"]["test"]
+    mean = collected["features"]["mean"]
     scale = teaching.compute_feature_scale(features[sample.pool], mean)
     correction = teaching.fit_guarded_logit_correction(
         features[labelled], logits[labelled], sample.answers[labelled], mean, scale, weight=weight
@@ -309,7 +310,7 @@ def measure_retrained_layer(collected: dict[str, Any], sample: Sample, count: in
         erm: Accuracy of ERM in %.
     """
     rows = np.random.default_rng(seed).permutation(sample.pool)[:count]
-    features = collected["features"]["test"].astype(np.float64)
+    features = collected["features"]["test"]
     num_labels = sample.logits.shape[2]
     logits = active_selection.retrain_last_layer(
         features, sample.answers, rows, num_labels, collected["features"]["scale"]
@@ -325,6 +326,7 @@ def measure_set(file: Path, options: argparse.Namespace) -> list[dict[str, Any]]
         options: Options of the command line.
     """
     collected = pickle.loads(file.read_bytes())
+    collected["features"] = {name: values.astype(np.float64) for name, values in collected["features"].items()}
     accuracies: dict[int, dict[str, list[float]]] = {count: defaultdict(list) for count in options.answers}
     for seed in range(options.times):
         sample = draw_new_rows(collected, seed, options)
@@ -379,13 +381,18 @@ def compare_rules_on_sets() -> None:
     parser.add_argument("--csv", type=Path, help="write the accuracies of every set and seed there")
     options = parser.parse_args()
     lines = list[dict[str, Any]]()
+    if options.csv and options.csv.exists():
+        lines = pd.read_csv(options.csv).to_dict("records")
+    measured = {f"{line['set']}-{line['seed']}" for line in lines}
     for file in sorted(options.folder.glob("*.pkl")):
-        if options.sets is None or file.stem.rpartition("-")[0] in options.sets:
-            lines += measure_set(file, options)
-            print(file.stem, flush=True)
+        is_wanted = options.sets is None or file.stem.rpartition("-")[0] in options.sets
+        if not is_wanted or file.stem in measured:
+            continue
+        lines += measure_set(file, options)
+        if options.csv:
+            pd.DataFrame(lines).round(2).to_csv(options.csv, index=False)
+        print(file.stem, flush=True)
     table = pd.DataFrame(lines)
-    if options.csv:
-        table.round(2).to_csv(options.csv, index=False)
     print(summarize_gains(table).to_string(index=False))
 
 

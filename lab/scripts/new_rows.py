@@ -2,6 +2,7 @@
 
     python lab/scripts/new_rows.py collect OUT --sets compas bar digits signature:control --seeds 3 --real FOLDER
     python lab/scripts/new_rows.py collect OUT --drawn 100 --seed 7 --sources SETS     # cases of evidence_cases.py
+    python lab/scripts/new_rows.py collect OUT --drawn 88 --seed 7 --kinds images --max-rows 1100
 
 All candidates are trained once on each set, and their logits on validation and test rows are written to OUT, a file for
 each set and seed; the command continues where it was killed. FOLDER holds ``BAR`` and the unpacked packages of the
@@ -166,26 +167,25 @@ def collect_features(network: torch.nn.Module, table: DataTable) -> dict[str, An
     return {"test": test.half().numpy(), "mean": train.mean(dim=0).numpy(), "scale": train.std(dim=0).numpy()}
 
 
-def collect_drawn(number: int, seed: int, out: Path, sources: Path) -> None:
-    """Collect a drawn case, whose balanced test takes the place of the test.
+def collect_drawn(number: int, options: argparse.Namespace) -> None:
+    """Collect a drawn case, whose balanced test takes the place of the test, if it is of the kinds and size asked for.
 
     Args:
         number: Number of the case.
-        seed: Seed of the cases.
-        out: Folder of the files.
-        sources: Folder that ``evidence_sets.py`` wrote.
+        options: Options of the command line.
     """
     from evidence_cases import build_case, draw_case
 
-    case = draw_case(number, seed)
-    file = out / f"drawn {case.kind} {case.what} {case.family.replace('/', '-')} {number}-{seed}.pkl"
-    if file.exists():
+    case = draw_case(number, options.seed)
+    name = f"drawn {case.kind} {case.what} {case.family.replace('/', '-')} {number}-{options.seed}"
+    file = options.folder / f"{name}.pkl"
+    if file.exists() or case.kind not in options.kinds or case.rows > options.max_rows:
         return
-    built = build_case(case, sources)
+    built = build_case(case, options.sources)
     table = replace(built.table, split={**built.table.split, "test": built.balanced})
     data = TableSource(NumericReader(), table).as_component()
-    options = {"seed": seed, "device": "cpu", "threads": 1}
-    config = build_config(data, method={"name": "LC", "attributes": "Auto"}, **options)
+    training = {"seed": options.seed, "device": "cpu", "threads": 1}
+    config = build_config(data, method={"name": "LC", "attributes": "Auto"}, **training)
     collect(config, file, case=asdict(case), family=case.family)
 
 
@@ -199,6 +199,8 @@ def collect_sets() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--drawn", type=int, default=0)
     parser.add_argument("--part", default="0/1", help="PLACE/COUNT: every COUNT-th drawn case from PLACE on")
+    parser.add_argument("--kinds", nargs="*", default=["images", "texts", "tables"], help="kinds of drawn cases")
+    parser.add_argument("--max-rows", type=int, default=10_000, help="most training rows of a drawn case")
     parser.add_argument("--real", type=Path, default=Path())
     parser.add_argument("--sources", type=Path)
     options = parser.parse_args()
@@ -207,7 +209,7 @@ def collect_sets() -> None:
             collect(build_set_config(name, seed, options.real), options.folder / f"{name}-{seed}.pkl")
     first, parts = map(int, options.part.split("/"))
     for number in range(first, options.drawn, parts):
-        collect_drawn(number, options.seed, options.folder, options.sources)
+        collect_drawn(number, options)
 
 
 if __name__ == "__main__":
