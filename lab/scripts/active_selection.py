@@ -254,8 +254,9 @@ def retrain_last_layer(
     kinds, count = np.unique(label[labelled_positions], return_counts=True)
     if len(kinds) < 2:
         return None
-    scaled = features / np.where(scale > 1e-6, scale, 1.0)
-    mean = scaled[labelled_positions].mean(axis=0)
+    scale = np.where(scale > 1e-6, scale, 1.0)
+    scaled = features[labelled_positions] / scale
+    mean = scaled.mean(axis=0)
     num_folds = int(min(5, count.min()))
     inverse_penalty = 0.1
     if num_folds >= 2:
@@ -263,17 +264,15 @@ def retrain_last_layer(
         accuracy = [
             cross_val_score(
                 LogisticRegression(C=c, max_iter=300),
-                scaled[labelled_positions] - mean,
+                scaled - mean,
                 label[labelled_positions],
                 cv=folds,
             ).mean()
             for c in DFR_INVERSE_PENALTIES
         ]
         inverse_penalty = DFR_INVERSE_PENALTIES[int(np.argmax(accuracy))]
-    model = LogisticRegression(C=inverse_penalty, max_iter=300).fit(
-        scaled[labelled_positions] - mean, label[labelled_positions]
-    )
+    model = LogisticRegression(C=inverse_penalty, max_iter=300).fit(scaled - mean, label[labelled_positions])
     logits = np.full((len(features), num_labels), -1e3)
-    decision = model.decision_function(scaled - mean)
-    logits[:, kinds] = np.stack([-decision / 2, decision / 2], axis=1) if decision.ndim == 1 else decision
+    decision = features @ (model.coef_ / scale).T + model.intercept_ - model.coef_ @ mean
+    logits[:, kinds] = np.hstack([-decision / 2, decision / 2]) if len(kinds) == 2 else decision
     return logits

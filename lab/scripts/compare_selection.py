@@ -296,7 +296,9 @@ def measure_taught(
     correction = teaching.fit_guarded_logit_correction(
         features[labelled], logits[labelled], sample.answers[labelled], mean, scale, weight=weight
     )
-    return sample.measure_accuracy(logits if correction.strength is None else logits + correction(features))
+    corrected = logits.copy()
+    corrected[sample.evaluated] += correction(features[sample.evaluated])
+    return sample.measure_accuracy(corrected)
 
 
 def measure_retrained_layer(collected: dict[str, Any], sample: Sample, count: int, seed: int, erm: float) -> float:

@@ -184,6 +184,7 @@ def cross_validate_strengths(
         (S, n) differences of Brier scores on held-out rows times the weights, negative where the correction helps.
     """
     weight = np.ones(len(label)) if weight is None else weight
+    features = features @ np.linalg.svd(features, full_matrices=False)[2].T  # the rows span few of the F dimensions
     fold = assign_folds(offset, label)
     loss_without = compute_brier_score(offset, label)
     excess = np.empty((len(strengths), len(label)))
