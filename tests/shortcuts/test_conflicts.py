@@ -73,6 +73,9 @@ def draw_table(num_rows: int, seed: int) -> pd.DataFrame:
         "site": draw.choice(["<b>north</b>", "south", "west"], num_rows),
         "age": draw.integers(18, 90, num_rows),
         "seen": pd.Timestamp("2024-01-01") + pd.to_timedelta(draw.integers(0, 700, num_rows), unit="D"),
+        "town": draw.choice(["Bonn", "Wien", "Innsbruck", "Klagenfurt"], num_rows),
+        "ward": draw.choice(list("ABCDEF"), num_rows),
+        "visits": draw.integers(0, 3, num_rows),
         "blood": np.where(draw.random(num_rows) < 0.3, np.nan, draw.normal(size=num_rows).round(2)),
     }
     return pd.DataFrame(names | {"y": np.array(["no", "yes"])[np.arange(num_rows) % 2]})
@@ -89,6 +92,10 @@ def draw_table(num_rows: int, seed: int) -> pd.DataFrame:
         (lambda frame: frame["age"].between(31, 50), r"age > 30 and age ≤ 50|age ≤ 50 and age > 30"),
         (lambda frame: frame["seen"] >= "2025-01-01", r"seen > 2024-12-\d\d"),
         (lambda frame: frame["blood"].isna(), r"blood is empty"),
+        (lambda frame: frame["site"] != "south", r"site ≠ south"),
+        (lambda frame: frame["town"].isin(["Bonn", "Wien"]), r"town = Bonn or Wien"),
+        (lambda frame: ~frame["ward"].isin(["A", "B"]), r"ward ≠ A and ward ≠ B|ward ≠ B and ward ≠ A"),
+        (lambda frame: frame["visits"] > 1, r"visits = 2"),
     ],
 )
 def test_conflict_describer_finds_the_planted_condition(

@@ -193,13 +193,13 @@ def expect_column_figures(frame: pd.DataFrame, names: Sequence[str], label: str)
 
 
 def find_rows_that_meet(frame: pd.DataFrame, condition: str) -> pd.Series[bool]:
-    """Which rows meet a condition such as ``site = north and age > 40``."""
+    """Which rows meet a condition such as ``site = north or south and age > 40``."""
     is_met = pd.Series(True, frame.index)
     for step in condition.split(" and "):
         column, sign, value = re.fullmatch(r"(.*) (=|≠|>|≤) (.*)", step).groups()  # type: ignore[union-attr]
         values = frame[column]
         if sign in "=≠":
-            is_met &= values.astype(str).eq(value) == (sign == "=")
+            is_met &= values.astype(str).isin(value.split(" or ")) == (sign == "=")
         else:
             is_met &= (values > float(value)) == (sign == ">")
     return is_met

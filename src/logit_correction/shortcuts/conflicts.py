@@ -8,7 +8,7 @@ taken for not blond. All rows are training rows, whose labels are known; which o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -186,9 +186,7 @@ class ConflictDescriber:
         return [
             question
             for column, values in self._table.columns.items()
-            for question in _list_questions(
-                column, np.asarray(values)[rows], partial(self._table.format_column_values, column)
-            )
+            for question in _list_questions(column, np.asarray(values)[rows])
         ]
 
     def describe(self, conflicts: ConflictFrame, views: Sequence[str] = ()) -> tuple[Contrast, ...]:
@@ -269,23 +267,43 @@ class ConflictDescriber:
             if is_conflicting[is_met].mean() <= is_conflicting.mean():
                 continue
             row = features[is_met][:1]
-            steps = {}  # of two bounds to one side the later is the narrower
+            answers: dict[str, dict[Any, str]] = {}  # of two bounds to one side the later is the narrower
+            is_left: dict[str, NDArray[np.bool_]] = {}
             for step in tree.decision_path(row).indices[:-1].tolist():  # the last one is the leaf
-                number = tree.tree_.feature[step]
+                question = questions[tree.tree_.feature[step]]
+                column = question.column
                 threshold = tree.tree_.threshold[step]
-                is_yes = bool(row[0, number] > threshold)
-                question = questions[number]
-                steps[question.column, is_yes, question.answers] = self._format_step(question, threshold, is_yes)
-            conditions.append(" and ".join(steps.values()))
+                is_yes = bool(row[0, tree.tree_.feature[step]] > threshold)
+                answer = self._format_answer(question, threshold, is_yes)
+                answers.setdefault(column, {})[is_yes, question.answers] = answer
+                is_left[column] = ((question.values > threshold) == is_yes) & is_left.get(column, True)
+            texts = [self._format_condition(column, [*answers[column].values()], is_left[column]) for column in answers]
+            conditions.append(" and ".join(texts))
             met.append(is_met[:, np.newaxis])
         return conditions, np.concatenate(met, axis=1), num_tests
 
-    def _format_step(self, question: Question, threshold: float, is_yes: bool) -> str:
+    def _format_condition(self, column: str, answers: Sequence[str], is_left: NDArray[np.bool_]) -> str:
+        """Return answers about a column, or the values that they leave, whichever is shorter.
+
+        Args:
+            column: The column.
+            answers: What follows its name, such as ``≠ north``.
+            is_left: (n,) the rows of the sample that have these answers.
+        """
+        condition = " and ".join(f"{column} {answer}" for answer in answers)
+        values = np.asarray(self._table.columns[column])[self._rows][is_left]
+        distinct = np.unique(values)
+        if find_missing_values(values).any() or len(distinct) > MAX_NAMES:
+            return condition
+        names = self._table.format_column_values(column, distinct)
+        return min(f"{column} = {' or '.join(names)}", condition, key=len)
+
+    def _format_answer(self, question: Question, threshold: float, is_yes: bool) -> str:
         if question.answers is not None:
-            return f"{question.column} {question.answers[is_yes]}"
+            return question.answers[is_yes]
         below = question.values[question.values <= threshold].max(keepdims=True)
         bound = self._table.format_column_values(question.column, below)[0]
-        return f"{question.column} {'>' if is_yes else '≤'} {bound}"
+        return f"{'>' if is_yes else '≤'} {bound}"
 
 
 def compute_fisher_exact_log_p_values(
@@ -313,17 +331,13 @@ def compute_fisher_exact_log_p_values(
     return np.asarray(np.minimum(above, below))
 
 
-def _list_questions(column: str, values: NDArray[Any], format_values: ValueFormatter) -> list[Question]:
+def _list_questions(column: str, values: NDArray[Any]) -> list[Question]:
     """Return what a condition can ask of a column: its numbers, or its commonest names; and whether it is empty."""
     is_missing = find_missing_values(values)
     questions = []
     if is_missing.any():
         questions.append(Question(column, is_missing.astype(np.float64), ("has a value", "is empty")))
     present = values[~is_missing]
-    distinct = np.unique(present)
-    if len(distinct) == 2:  # one question is enough, and its answers name both values
-        no, yes = format_values(distinct)
-        return [*questions, Question(column, (values == distinct[1]).astype(np.float64), (f"= {no}", f"= {yes}"))]
     if is_numeric(values):
         numbers = values.astype(np.float64)
         typical = np.median(numbers[~is_missing]) if len(present) else 0.0
