@@ -18,27 +18,25 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from logit_correction.data.column_kinds import list_column_inputs
-from logit_correction.data.loading import BatchLoader
 from logit_correction.data.new_rows import Annotations
 from logit_correction.data.source import DataSource
 from logit_correction.data.splits import SPLITS
 from logit_correction.data.texts import TextReader
 from logit_correction.errors import InputError
 from logit_correction.evaluation.metrics import MetricSpec, resolve_metrics
-from logit_correction.evaluation.predictions import Predictions, build_predictions, collect_outputs
+from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import Report
 from logit_correction.networks.base import skip_pretrained_weights
 from logit_correction.pages.compare import build_comparison_table, read_reports
 from logit_correction.pages.console import render_run_html
 from logit_correction.registry import copy_without_download, forbid_untrusted_names
 from logit_correction.runs import folder as run_folder
-from logit_correction.runs.assemble import check_same_data, load_preparation_of_run
+from logit_correction.runs.assemble import PreparedRun, check_same_data, load_preparation_of_run
 from logit_correction.runs.encode import Encoder
 from logit_correction.runs.model import FittedModel, build_data_info, check_network_sizes
 from logit_correction.runs.options import RunConfig, complete_config
 from logit_correction.runs.write import evaluate_split
 from logit_correction.training.display import Display
-from logit_correction.training.fit import predict_row_attributes
 from logit_correction.training.record import read_checkpoint
 from logit_correction.types import Correlation, DataInfo
 
@@ -255,13 +253,9 @@ class Run(os.PathLike[str]):
                 file = run_folder.PREDICTIONS if split == "test" else run_folder.VALIDATION
                 return evaluate_split(Predictions.load(self.path / file), table, metrics).to_dict()
             table = replace(table, inputs=self.model.encode(table.inputs))
-        algorithm = self.model.algorithm
-        batches = BatchLoader(table, split, device=self.device).epoch()
-        logits = collect_outputs(lambda batch: algorithm.predict(batch.inputs), batches)
-        label = table.label[table.split[split]]
-        estimate = predict_row_attributes(algorithm, label, table.view_inputs(split))
-        predictions = build_predictions(table, split, logits, estimate)
-        return evaluate_split(predictions, table, metrics).to_dict()
+        config = replace(self.config, training=replace(self.config.training, compile=False))  # which takes minutes
+        trainer = PreparedRun(config, table, self.model.algorithm).make_trainer(Display(), self.device)
+        return evaluate_split(trainer.predict_split(split), table, metrics).to_dict()
 
 
 def load(run: Run | Path | str, device: str = "cpu", *, trust_code: bool = False) -> Run:

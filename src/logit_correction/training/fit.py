@@ -367,14 +367,10 @@ class Trainer:
         Returns:
             (n, C) float32 on the CPU.
         """
-        return self._collect_outputs_of_split(
-            split, predict or (lambda batch: self.algorithm.predict(batch.inputs))
-        ).float()
-
-    def _collect_outputs_of_split(self, split: str, function: Callable[[Batch], Tensor]) -> Tensor:
+        function = predict or (lambda batch: self.algorithm.predict(batch.inputs))
         loader = self._valid_loader if split == "valid" else BatchLoader(self.table, split, device=self.device)
         with evaluation_mode(self.algorithm), self._autocast():
-            return collect_outputs(function, loader.epoch())
+            return collect_outputs(function, loader.epoch()).float()
 
     def _autocast(self) -> torch.autocast:
         return torch.autocast(self.device.type, torch.bfloat16, enabled=self.config.precision == "bf16-mixed")
@@ -386,9 +382,7 @@ class Trainer:
             return None
         if estimator.is_static:
             return estimator.row_attribute.cpu()
-        return self._collect_outputs_of_split(
-            "train", lambda batch: estimator(batch, 0.0, self.algorithm.randomness).attribute
-        )
+        return self.predict("train", lambda batch: estimator(batch, 0.0, self.algorithm.randomness).attribute).long()
 
     def _checkpoint_or_stop(self, optimizer: Optimizer, force: bool = False) -> None:
         """Write the checkpoint if it is due or the user asked to stop; in the latter case raise TrainingInterrupted."""
