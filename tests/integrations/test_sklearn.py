@@ -24,7 +24,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from logit_correction import InputError, InputWarning, LogitCorrectionClassifier
+from logit_correction import InputError, InputWarning, LogitCorrectionClassifier, train
 
 from ..shortcuts.conftest import use_online_candidates_only
 
@@ -183,6 +183,22 @@ def test_frames_are_checked_for_columns_names_and_missing_values(
     classifier_with_gaps = LogitCorrectionClassifier(**QUICK).fit(holes, y[:200])
     assert "missing" in {view for look in classifier_with_gaps.evidence_["looks"] for view in look["views"]}
     assert classifier_with_gaps.predict(numbers).shape == classifier_with_gaps.predict(holes).shape == (200,)
+
+
+def test_identifiers_and_rare_names_are_left_out_as_in_other_doors(sites: tuple, tmp_path: Path) -> None:
+    frame, y = sites
+    named = frame.assign(number=np.arange(len(frame)) + 7000, patient=[f"{row:x} Smith" for row in range(len(frame))])
+    with pytest.warns(InputWarning, match="'number'") as warnings:
+        classifier = LogitCorrectionClassifier("ERM", **QUICK).fit(named, y)
+    run = train(
+        named.assign(outcome=y), tmp_path / "run", label="outcome", method="ERM", page=False, epochs=1, threads=1
+    )
+    columns = [column["name"] for column in run.report.data.preparation["columns"]]
+    assert [column["name"] for column in classifier.model_["preparation"]["columns"]] == columns == sorted(frame)
+    notes = [str(warning.message) for warning in warnings]
+    assert any("'patient'" in note for note in notes) and {*notes} <= {*run.report.warnings}
+    others = named.assign(number=1.5, patient="somebody")
+    assert (classifier.predict_proba(others) == classifier.predict_proba(named)).all()
 
 
 def test_other_methods_and_true_attributes_are_fitted(sites: tuple) -> None:

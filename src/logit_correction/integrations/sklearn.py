@@ -241,7 +241,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
     def _build_source(self, rows: Rows, label: NDArray[np.int64], attribute: Any) -> TableSource:
         """Return the source of the training rows, without rows for validation or test."""
         kind = next(name for name in READERS if getattr(rows, name) is not None)
-        reader = READERS[kind]() if rows.frame is None else ColumnReader(list(rows.frame.columns))
+        reader = READERS[kind]()
         values, _, notes = reader.validate(rows)
         rows.errors.raise_if_any()
         every_row = torch.arange(len(label))
