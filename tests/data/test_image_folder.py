@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -95,10 +97,17 @@ def test_image_folder_names_hidden_images_wherever_they_lie(root: Path) -> None:
 
 
 def test_image_folder_refuses_links_that_leave_it(root: Path, tmp_path: Path) -> None:
-    save_image(tmp_path / "elsewhere" / "x.png")
+    for name in "xyz":
+        save_image(tmp_path / "elsewhere" / f"{name}.png")
     (root / "ant").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(InputError, match=r"1 row is bad: ant/x\.png: is a link that leaves the folder"):
+    (root / "cat" / "y.png").symlink_to(tmp_path / "elsewhere" / "x.png")
+    with pytest.raises(InputError, match=r"4 rows are bad: ant/x\.png.* 1 more: is a link that leaves") as error:
         build_source(root).build()
+    copy = re.search(r"made by `(.*?)`", str(error.value))
+    assert copy is not None
+    subprocess.run(copy[1], shell=True, check=True)
+    assert len(build_source(f"{root}-copied").build().label) == 24
+    (root / "cat" / "y.png").unlink()
     (tmp_path / "link").symlink_to(root)  # the folder itself may be one
     (root / "ant").unlink()
     assert len(build_source(tmp_path / "link").build().label) == 20

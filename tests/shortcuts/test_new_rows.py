@@ -471,6 +471,21 @@ def test_new_photos_have_the_labels_of_their_folders_and_others_none(photos: Pat
     assert photo_audit.summary["new_rows"]["labelled"] == 77
 
 
+def test_new_photos_that_are_links_are_left_out_with_a_command_that_copies_them(photos: Path, tmp_path: Path) -> None:
+    new = tmp_path / "new"
+    new.mkdir()
+    images = sorted((photos / "new").rglob("*.png"))
+    for image in images:
+        (new / image.name).symlink_to(image)
+    with pytest.raises(InputError, match=r"leaves the folder, to .*/new/bright, .*made by `cp -RL \S+/new \S+`"):
+        audit(photos / "old", tmp_path / "out", new_rows=new, size=10, epochs=1, threads=1)
+    (new / images[0].name).unlink()
+    shutil.copy(images[0], new)
+    with pytest.warns(InputWarning, match="made by `cp -RL"):
+        photo_audit = audit(photos / "old", tmp_path / "out", new_rows=new, size=10, epochs=1, threads=1)
+    assert photo_audit.summary["new_rows"]["rows"] == 1 and "cp -RL" in read_page(photo_audit)
+
+
 def test_unreadable_new_rows_are_left_out_with_one_warning(tmp_path: Path) -> None:
     new = SHIFTED_FRAME.drop(columns="outcome").astype({"age": object})
     new.loc[[2, 7], "age"] = "unknown?"

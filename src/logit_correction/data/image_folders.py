@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from shlex import quote
 from typing import NamedTuple
 
 from logit_correction.data.image_files import IMAGE_SUFFIXES
@@ -190,9 +191,12 @@ def find_labelled_images(root: Path, split_by_folder: Mapping[Path, str | None])
     )
     base = os.path.realpath(root)
     outside = {parent for parent in {path.parent for path in folder_of_file} if not is_within(parent, base)}
+    copy = f"cp -RL {quote(str(root))} {quote(f'{root}-copied')}"
     for row, path in enumerate(folder_of_file):
         if path.parent in outside or (path.is_symlink() and not is_within(path, base)):
-            rows.errors.add(row, f"is a link that leaves the folder, to {os.path.realpath(path)}")
+            target = os.path.dirname(os.path.realpath(path))
+            fault = f"is a link that leaves the folder, to {target}, and could show any file of yours"
+            rows.errors.add(row, f"{fault}: give a copy without links, made by `{copy}`")
         elif not path.is_file():
             rows.errors.add(row, "is a link to no file")
     return rows
