@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, distribution, entry_points, version
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from logit_correction.errors import InputError, MissingPackage
@@ -27,6 +27,10 @@ from logit_correction.unicode_text import normalize_text
 
 #: The file whose dotted paths must not be imported; None if all may be.
 _untrusted_file: ContextVar[str | None] = ContextVar("untrusted_file", default=None)
+
+
+#: Options by name, nested as in ``config.yaml``; those of a part also hold its ``name``.
+Options: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)

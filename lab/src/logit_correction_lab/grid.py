@@ -17,7 +17,7 @@ import yaml
 
 from logit_correction.errors import InputError
 from logit_correction.formatting import suggest_name
-from logit_correction.registry import parse_name_list
+from logit_correction.registry import Options, parse_name_list
 from logit_correction.runs.options import RunConfig, complete_config, merge_options
 from logit_correction.yaml_files import read_yaml_file
 
@@ -31,7 +31,7 @@ SHIPPED_FOLDER = Path(__file__).parent / "grids"
 MONITOR_OPTIONS = ("watch", "also_select")
 
 #: Options of a run that the grid does not give. A table holds runs that one rule has chosen; one further rule is shown.
-DEFAULT_OPTIONS: dict[str, Any] = {"selection": "last", "also_select": ["valid_average"]}
+DEFAULT_OPTIONS: Options = {"selection": "last", "also_select": ["valid_average"]}
 
 #: Keys of a grid that a file of further rows may hold.
 ROW_KEYS = ("rows", "cells", "tuning", "paper")
@@ -67,10 +67,10 @@ class Benchmark:
 
     name: str
     title: str
-    rows: dict[str, dict[str, Any]]
-    columns: dict[str, dict[str, Any]]
-    common: dict[str, Any] = field(default_factory=dict)
-    cells: dict[str, dict[str, dict[str, Any]]] = field(default_factory=dict)
+    rows: dict[str, Options]
+    columns: dict[str, Options]
+    common: Options = field(default_factory=dict)
+    cells: dict[str, dict[str, Options]] = field(default_factory=dict)
     seeds: int = 3
     first_seed: int = 0
     data_seeds: bool = False
@@ -85,7 +85,7 @@ class Benchmark:
     text: str = ""
 
     @property
-    def figures(self) -> list[dict[str, Any]]:
+    def figures(self) -> list[Options]:
         """The figures that ``figure`` lists, each a ``kind`` and options; empty without any."""
         if self.figure is None:
             return []
@@ -123,7 +123,7 @@ class Cell:
     row: str
     column: str
     seed: int
-    options: dict[str, Any]
+    options: Options
     folder: Path
 
     def build_config(self) -> RunConfig:
@@ -254,7 +254,7 @@ def _write_grid(content: Mapping[str, Any], path: Path, rows: Path | None) -> st
 
 def _check_grid(grid: Benchmark) -> None:
     """Refuse what would be ignored, or be found wrong only after all runs are trained."""
-    tables: list[Mapping[str, Any]] = [grid.rows, grid.columns, {"common": grid.common}, *grid.cells.values()]
+    tables: list[dict[str, Options]] = [grid.rows, grid.columns, {"common": grid.common}, *grid.cells.values()]
     for table in tables:
         for name, options in table.items():
             if not isinstance(options, dict):

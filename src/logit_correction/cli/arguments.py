@@ -19,7 +19,7 @@ from typing import Any
 
 from logit_correction.errors import InputError
 from logit_correction.formatting import capitalize, suggest_name
-from logit_correction.registry import parse_name_list
+from logit_correction.registry import Options, parse_name_list
 from logit_correction.runs import options
 from logit_correction.runs.options import ESTIMATOR_OPTIONS, LIST_OPTIONS, PARTS, VIEW_OPTIONS, OptionParser
 from logit_correction.training.config import TrainingConfig
@@ -149,7 +149,7 @@ def _includes_part_name(part: Any) -> bool:
     return isinstance(part, str) or "name" in (part or {})
 
 
-def _read_config_of_run(arguments: Mapping[str, Any]) -> dict[str, Any]:
+def _read_config_of_run(arguments: Options) -> Options:
     """Return the options of the run that a command continues or examines; empty if there is none."""
     folder = arguments.get("out") if arguments.get("resume") else arguments.get("run")
     if folder is None:
@@ -173,13 +173,13 @@ def _parse_words(
     parameters: Mapping[str, Parameter],
     positional: Sequence[str],
     run_options: Sequence[str],
-) -> tuple[dict[str, Any], str]:
+) -> tuple[Options, str]:
     """Return the options that words give, nested as in a config file, and ``help`` or ``help_all`` if it is asked for.
 
     >>> _parse_words("train", ["--method.q=1", "--method", "LC"], {}, [], ["method"])
     ({'method': {'q': '1', 'name': 'LC'}}, '')
     """
-    user_values: dict[str, Any] = {}
+    user_values: Options = {}
     help_name = ""
     remaining = list(words)
     lists = {name for name, parameter in parameters.items() if str(parameter.annotation).startswith("list")}
@@ -220,7 +220,7 @@ def _parse_words(
     return user_values, help_name
 
 
-def _set_option(user_values: dict[str, Any], path: Sequence[str], value: Any) -> None:
+def _set_option(user_values: Options, path: Sequence[str], value: Any) -> None:
     """Set an option inside nested options; a part with a value and options of its own has the value as its name."""
     *outer, last = path
     for name in outer:
@@ -236,9 +236,7 @@ def _set_option(user_values: dict[str, Any], path: Sequence[str], value: Any) ->
         user_values[last] = value
 
 
-def _add_run_options(
-    parser: OptionParser, user_values: Mapping[str, Any], run_options: Sequence[str], takes_run: bool
-) -> None:
+def _add_run_options(parser: OptionParser, user_values: Options, run_options: Sequence[str], takes_run: bool) -> None:
     """Add the options of a run to the parser of the help: all of parts that are named, of other parts the name."""
     expanded = options.expand_short_options({name: user_values[name] for name in user_values if name in run_options})
     choices: dict[str, options.ResolvedClass] = {}

@@ -29,7 +29,7 @@ from jsonargparse import ArgumentParser
 from logit_correction.data import resolve_source
 from logit_correction.errors import InputError, check_range
 from logit_correction.formatting import format_option, suggest_name
-from logit_correction.registry import CompleteComponent, ComponentConfig, import_component, parse_name_list
+from logit_correction.registry import CompleteComponent, ComponentConfig, Options, import_component, parse_name_list
 from logit_correction.serialization import to_json_values
 from logit_correction.training.config import TrainingConfig
 from logit_correction.yaml_files import UnquotedWord, read_yaml_file
@@ -258,7 +258,7 @@ def choose_source(data: Any, label: Any = None, **options: Any) -> Any:
     return from_rows(data, label, **options)
 
 
-def complete_config(config: RunConfig | Mapping[str, Any]) -> RunConfig:
+def complete_config(config: RunConfig | Options) -> RunConfig:
     """Check every option and fill in the defaults, so that the config states all that a run depends on.
 
     Args:
@@ -277,7 +277,7 @@ def complete_config(config: RunConfig | Mapping[str, Any]) -> RunConfig:
             f"{format_option('data')} is missing: give a folder of images, the file of a table, or a name of `list "
             "data`"
         )
-    completed: dict[str, Any] = {part: complete_part(part, options.pop(part)) for part in PARTS if part in options}
+    completed: Options = {part: complete_part(part, options.pop(part)) for part in PARTS if part in options}
     training = TrainingConfig(**parse_options(build_option_parser(()), options))
     num_processes = training.devices * training.nodes
     if training.compile == "reduce-overhead" and num_processes > 1:
@@ -307,7 +307,7 @@ def complete_part(kind: str, choice: Any) -> CompleteComponent:
     return _build_component(kind, parse_options(build_option_parser(tuple(choices.items())), options)[kind], choices)
 
 
-def part_to_mapping(part: str, choice: Any) -> dict[str, Any]:
+def part_to_mapping(part: str, choice: Any) -> Options:
     """Return a part of a run as a mapping of its name and options.
 
     Args:
@@ -326,7 +326,7 @@ def part_to_mapping(part: str, choice: Any) -> dict[str, Any]:
     )
 
 
-def pop_name(part: str, options: dict[str, Any]) -> str:
+def pop_name(part: str, options: Options) -> str:
     """Remove the name from the options of a part and return it; ``InputError`` if it is missing."""
     name = options.pop("name", None)
     if name is None:
@@ -344,7 +344,7 @@ def load_preset(name: str) -> dict[str, Any]:
     return options
 
 
-def expand_short_options(short_options: Mapping[str, Any]) -> dict[str, Any]:
+def expand_short_options(short_options: Options) -> Options:
     """Return options without short forms: parts as mappings, the preset's options, views as options of the estimator.
 
     Parts that are complete stay as they are.
@@ -376,7 +376,7 @@ def expand_short_options(short_options: Mapping[str, Any]) -> dict[str, Any]:
     return options
 
 
-def list_option_names(options: Mapping[str, Any]) -> list[str]:
+def list_option_names(options: Options) -> list[str]:
     """Return the full names of options, as ``flatten_options`` has them.
 
     >>> list_option_names({"data": "photos", "method": {"name": "LC", "q": 1}, "shortcut": "colour"})
@@ -387,7 +387,7 @@ def list_option_names(options: Mapping[str, Any]) -> list[str]:
     return [f"{name}.name" if name in PARTS else name for name in names]
 
 
-def merge_options(base: Mapping[str, Any], overrides: Mapping[str, Any]) -> dict[str, Any]:
+def merge_options(base: Options, overrides: Options) -> Options:
     """Return options with others over them, mapping by mapping.
 
     Args:
@@ -443,7 +443,7 @@ def resolve_part(kind: str, path: str, choice: Any, choices: dict[str, ResolvedC
     return options
 
 
-def _build_component(path: str, parsed: Mapping[str, Any], choices: Mapping[str, ResolvedClass]) -> CompleteComponent:
+def _build_component(path: str, parsed: Options, choices: Mapping[str, ResolvedClass]) -> CompleteComponent:
     """Return the complete part at a path, from the options that a parser returned."""
     kind, name, cls = choices[path]
     arguments = {option: value for option, value in parsed.items() if option != "name"}
@@ -517,7 +517,7 @@ def build_option_parser(choices: tuple[tuple[str, ResolvedClass], ...]) -> Optio
     return parser
 
 
-def parse_options(parser: OptionParser, values: Mapping[str, Any]) -> dict[str, Any]:
+def parse_options(parser: OptionParser, values: Options) -> Options:
     """Return the values of all options of a parser, with the defaults of those that are left out.
 
     Args:
@@ -554,7 +554,7 @@ def parse_options(parser: OptionParser, values: Mapping[str, Any]) -> dict[str, 
     return parsed
 
 
-def _parse_values(parser: OptionParser, values: Mapping[str, Any]) -> dict[str, Any]:
+def _parse_values(parser: OptionParser, values: Options) -> Options:
     """Return the values of all options of a parser, with nothing in them that the parser or a later call shares."""
     try:
         text = json.dumps(values)
@@ -564,7 +564,7 @@ def _parse_values(parser: OptionParser, values: Mapping[str, Any]) -> dict[str, 
 
 
 @lru_cache(maxsize=1024)
-def _parse_json(parser: OptionParser, values: str) -> dict[str, Any]:
+def _parse_json(parser: OptionParser, values: str) -> Options:
     """Return the values of all options of a parser, given some as JSON.
 
     They are kept, since audits and grids ask for the same ones again: to check them takes a fifth of the time of a
@@ -573,7 +573,7 @@ def _parse_json(parser: OptionParser, values: str) -> dict[str, Any]:
     return parser.parse_object(json.loads(values)).as_dict()
 
 
-def _restore_text(parsed: dict[str, Any], option: str, text: str) -> None:
+def _restore_text(parsed: Options, option: str, text: str) -> None:
     """Set an option to its text where the parser has taken it, such as #, ~ or null, for no value as YAML does."""
     *path, name = option.split(".")
     for part in path:
@@ -641,9 +641,7 @@ def check_option_name(option: str, names: Collection[str], ending: str = "", typ
     raise InputError(f"There is no option {typed or format_option(option)}{hint}{ending}")
 
 
-def iterate_options(
-    options: Mapping[str, Any], leaf_names: Collection[str] = (), prefix: str = ""
-) -> Iterator[tuple[str, Any]]:
+def iterate_options(options: Options, leaf_names: Collection[str] = (), prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the full name of every option, such as ``method.strength``, and its value.
 
     Args:
