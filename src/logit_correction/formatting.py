@@ -98,6 +98,16 @@ def format_first(parts: Sequence[str], max_parts: int = MAX_PARTS_SHOWN, separat
     return separator.join(parts[:max_parts]) + more
 
 
+def shorten_words(text: str, max_length: int) -> str:
+    """Return a text whose words of more than ``max_length`` characters have an ellipsis in place of their middle.
+
+    >>> shorten_words("ERM without the column systolic_blood_pressure_in_mmHg", 20)
+    'ERM without the column systolic_b…e_in_mmHg'
+    """
+    half = max_length // 2
+    return re.sub(rf"\S{{{max_length + 1},}}", lambda word: f"{word[0][:half]}…{word[0][1 - half :]}", text)
+
+
 def wrap_prose(text: str, stream: IO[str]) -> str:
     """Break the lines of a text between words, as wide as the terminal.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pandas as pd
 import pytest
 from rich.console import Console
 
+from logit_correction.cli import main
 from logit_correction.evaluation.report import DataSummary, EpochSelection, GroupReport, Report
 from logit_correction.finding_text import describe_finding, finding_to_dict
 from logit_correction.pages.compare import build_comparison_table, read_reports
@@ -51,6 +53,30 @@ def test_table_fits_80_columns_and_has_common_options_in_the_title() -> None:
         build_comparison_table([build_report("Reweighting", 0, 0.31, rule), build_report("Reweighting", 1, 0.3, rule)])
     )
     assert "Seed" in seeds and "Selection" in seeds and max(map(len, seeds.splitlines())) <= 80
+
+
+def test_long_names_lose_their_middle_in_tables_and_nowhere_else(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name of 44 characters breaks no table of a terminal of 80 columns; JSON has it whole."""
+    monkeypatch.setenv("COLUMNS", "80")
+    sites = ["department_of_radiology_in_the_northern_wing", "department_of_radiology_in_the_southern_wing"]
+    rows = pd.DataFrame({"dose": range(60), "site": [sites[row // 2 % 2] for row in range(60)]})
+    rows = rows.assign(outcome=[("well_after_the_treatment_of_the_whole_course", "ill")[row % 2] for row in range(60)])
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    data = ["--data", str(tmp_path / "rows.csv"), "--data.label", "outcome", "--data.attribute", "site"]
+    training = ["--method", "ERM", "--epochs", "1", "--threads", "1"]
+    assert main(["train", *data, *training, "--out", str(tmp_path / "run")]) == 0
+    printed = capsys.readouterr()
+    assert main(["evaluate", str(tmp_path / "run")]) == 0
+    evaluated = capsys.readouterr().out
+    assert max(map(len, evaluated.splitlines())) <= 80
+    for text in (printed.err, evaluated):
+        assert re.search(r"^well_after_t…hole_course +", text, flags=re.MULTILINE)
+        assert re.search(r" department_o…rthern_wing", text) and "department_of" not in text
+    assert main(["evaluate", str(tmp_path / "run"), "--json"]) == 0
+    whole = capsys.readouterr().out
+    assert all(site in whole for site in sites)
 
 
 def test_table_escapes_names_and_marks_the_best() -> None:

@@ -21,6 +21,7 @@ from logit_correction.formatting import (
     format_name,
     format_percent,
     format_value,
+    shorten_words,
     wrap_prose,
 )
 from logit_correction.pages.compare import (
@@ -40,6 +41,11 @@ if TYPE_CHECKING:
 
 #: Characters of a line of a heading, in all columns but the first.
 HEADING_WIDTH = 11
+
+#: Characters of a word in a table beyond which its middle is left out, and in a table of many columns; pages and JSON
+#: have it whole.
+MAX_WORD_LENGTH = 24
+MAX_WORD_LENGTH_OF_MANY = 14
 
 #: Largest number of labels that are listed one by one.
 MAX_LABELS = 30
@@ -75,12 +81,17 @@ def make_console(stderr: bool = False) -> Console:
     return Console(stderr=stderr, markup=False, emoji=False, highlight=False)
 
 
-def build_console_table(frame: pd.DataFrame, best: Mapping[str, float | None] | None = None) -> Table:
+def build_console_table(
+    frame: pd.DataFrame,
+    best: Mapping[str, float | None] | None = None,
+    max_word_length: int = MAX_WORD_LENGTH,
+) -> Table:
     """Return a frame as a table for a console, with numbers to the right and fractions in per cent.
 
     Args:
         frame: Floats are fractions; other values are printed by ``format_value``.
         best: Column -> value that is printed in bold.
+        max_word_length: Characters of a word beyond which its middle is left out.
     """
     from rich import box
     from rich.table import Table
@@ -91,19 +102,25 @@ def build_console_table(frame: pd.DataFrame, best: Mapping[str, float | None] | 
     table.caption_justify = "left"
     best_values = [(best or {}).get(str(name)) for name in frame.columns]
     for name, dtype in frame.dtypes.items():
-        heading = _HEADINGS.get(str(name), str(name)).replace("-", " ")
+        heading = shorten_words(_HEADINGS.get(str(name), str(name)).replace("-", " "), max_word_length)
         if table.columns:
             heading = textwrap.fill(heading, HEADING_WIDTH, break_long_words=False)
-        longest_word = max(map(len, heading.split()), default=1)  # a heading breaks only between its words
         justify: Any = "right" if pd.api.types.is_numeric_dtype(dtype) else "left"
-        table.add_column(Text(heading), justify=justify, min_width=longest_word, overflow="fold")
+        min_width = _measure_longest_word(heading)  # a heading breaks only between its words
+        table.add_column(Text(heading), justify=justify, min_width=min_width, overflow="fold")
     for row in frame.itertuples(index=False, name=None):
         cells = []
         for value, best_value in zip(row, best_values, strict=True):
             text = format_percent(value, 1, "") if isinstance(value, float) else format_value(value)
+            text = shorten_words(text, max_word_length)
             cells.append(Text(text, "bold" if best_value is not None and value == best_value else ""))
         table.add_row(*cells)
     return table
+
+
+def _measure_longest_word(text: str) -> int:
+    """Return its length as a table shows it."""
+    return max(map(len, shorten_words(text, MAX_WORD_LENGTH).split()), default=1)
 
 
 def print_wrapped(console: Console, text: str, style: str = "") -> None:
@@ -150,7 +167,7 @@ def build_runs_table(table: pd.DataFrame, has_groups: bool) -> Table:
     for name in shared:
         value = table[name].iloc[0]
         title += f", {value} epochs" if name == "epochs" else f", seed {value}"
-    console_table = build_console_table(table.drop(columns=shared), best)
+    console_table = build_console_table(table.drop(columns=shared), best, MAX_WORD_LENGTH_OF_MANY)
     columns = console_table.columns
     for column in columns:
         column.header = "\n".join(str(column.header).split())  # one word a line leaves room for names
@@ -190,7 +207,8 @@ def print_data_summary(table: DataTable, name: str, method: str = "") -> None:
         return
     attributes = list(map(str, table.attribute_names))
     counts = table.count_groups("train")
-    if len(labels) > MAX_LABELS or len(attributes) * MIN_COLUMN_WIDTH > console.width:
+    width = sum(max(MIN_COLUMN_WIDTH, 2 + _measure_longest_word(name)) for name in attributes)
+    if len(labels) > MAX_LABELS or max(map(_measure_longest_word, labels)) + width > console.width:
         empty = f"{int((counts == 0).sum()):,} of {counts.numel():,} groups have no training rows"
         groups = f"{len(labels):,} labels x {len(attributes):,} attribute values"
         print_wrapped(console, f"{groups}: {empty}, the largest has {int(counts.max()):,}")

@@ -15,6 +15,7 @@ from logit_correction.pages import plots
 from logit_correction.pages.answering import OpenSheet, build_answering_form
 from logit_correction.pages.compare import format_path
 from logit_correction.pages.console import (
+    MAX_WORD_LENGTH_OF_MANY,
     build_console_table,
     make_console,
     print_verbatim,
@@ -121,7 +122,7 @@ def print_audit(summary: AuditSummary, page: Path) -> None:
         print_wrapped(console, f"{sentence}.")
     price = build_accuracy_change_table(summary)
     if summary.selection is not None:
-        console.print(build_console_table(pd.DataFrame(text.candidates)))
+        console.print(build_console_table(pd.DataFrame(text.candidates), max_word_length=MAX_WORD_LENGTH_OF_MANY))
         for line in list_full_view_names(result.views for result in summary.selection.candidates):
             print_wrapped(console, line)
     elif price:
