@@ -63,8 +63,8 @@ def collect_benchmark_predictions(cells: Iterable[Cell]) -> pd.DataFrame:
         predictions = Predictions.load(file)
         frame = _build_test_row_columns(predictions, Report.read(cell.folder))
         frames.append(frame.assign(row=cell.row, column=cell.column, seed=cell.seed))
-        names["label_names"][cell.column] = [str(name) for name in predictions.label_names]
-        names["attribute_names"][cell.column] = [str(name) for name in predictions.attribute_names]
+        names["label_names"][cell.column] = list(predictions.label_names)
+        names["attribute_names"][cell.column] = list(predictions.attribute_names)
     if len(frames) == 1:
         return frames[0]
     combined = pd.concat(frames[1:], ignore_index=True)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
 from torch import Tensor
 
 from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.data.cells import check_required_column_names, convert_attributes_to_texts
+from logit_correction.data.labels import find_name_positions
 from logit_correction.data.row_file import RowFile
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_option
@@ -54,10 +54,9 @@ class Given(AttributeEstimator):
         super().setup(rows)
         names = self._read_attribute_column(rows) if self.file is None else self._read_attribute_file(self.file, rows)
         self.attribute_names = sorted({name for name in names if name is not None})
-        index = {name: number for number, name in enumerate(self.attribute_names)}
-        self.given_attribute = torch.tensor([UNKNOWN_ATTRIBUTE if name is None else index[name] for name in names])
+        self.given_attribute = find_name_positions(names, self.attribute_names)
         self.correlation = Correlation.from_majority_attribute(
-            rows.label, self.given_attribute, self.info.num_labels, len(index)
+            rows.label, self.given_attribute, self.info.num_labels, len(self.attribute_names)
         )
 
     def _read_attribute_column(self, rows: TrainingRows) -> list[str | None]:

@@ -79,7 +79,7 @@ class RowFile:
             label_names: The name of each label.
         """
         positions = self.find_row_positions(rows).tolist()
-        labels = [str(label_names[label]) for label in rows.label.tolist()]
+        labels = [label_names[label] for label in rows.label.tolist()]
         for position, text, label in zip(positions, self.get_values("label", rows), labels, strict=True):
             if text not in (None, label):
                 raise InputError(

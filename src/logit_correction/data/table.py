@@ -89,6 +89,10 @@ class DataTable:
     drawn: tuple[str, ...] = ()
     identifiers: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for field_name in ("label_names", "attribute_names"):  # a source may give numbers
+            object.__setattr__(self, field_name, list(map(str, getattr(self, field_name))))
+
     def view_inputs(self, split: str = "train") -> ViewInputs:
         """Return the rows of ``split``, in its order, as views may look at them: without labels and attributes."""
         position = np.arange(len(self.label)) if self.ordered else None
@@ -225,7 +229,7 @@ class EvaluationGroups:
 
 def compute_fingerprint(table: DataTable) -> str:
     """Return a name of 32 hexadecimal digits for inputs and labels of all rows, in their order, and for the splits."""
-    parts: list[str | bytes] = [*map(str, table.label_names), table.label.cpu().numpy().tobytes()]
+    parts: list[str | bytes] = [*table.label_names, table.label.cpu().numpy().tobytes()]
     for name, rows in sorted(table.split.items()):
         parts += [name, rows.cpu().numpy().tobytes()]
     return compute_digest([*parts, table.inputs.digest()])

@@ -199,13 +199,13 @@ def print_data_summary(table: DataTable, name: str, method: str = "") -> None:
             console,
             f"evaluated on {len(table.evaluation_groups.group_names)} groups of the data's own, not on those below",
         )
-    labels = list(map(str, table.label_names))
+    labels = table.label_names
     if not table.has_attributes("train"):
         label_counts = table.label[table.split["train"]].bincount(minlength=len(labels)).tolist()
         texts = [f"{label} {count:,}" for label, count in zip(labels, label_counts, strict=True)]
         print_wrapped(console, f"attributes unknown; rows per label: {format_first(texts, MAX_LABELS)}")
         return
-    attributes = list(map(str, table.attribute_names))
+    attributes = list(table.attribute_names)
     counts = table.count_groups("train")
     width = sum(max(MIN_COLUMN_WIDTH, 2 + _measure_longest_word(name)) for name in attributes)
     if len(labels) > MAX_LABELS or max(map(_measure_longest_word, labels)) + width > console.width:

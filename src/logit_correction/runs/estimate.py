@@ -248,7 +248,7 @@ def run_estimator(config: RunConfig, display: Display) -> AttributeEstimates:
     return AttributeEstimates(
         label=table.label[rows].numpy(),
         attribute=attributes.row_attribute.cpu().numpy(),
-        label_names=tuple(str(name) for name in table.label_names),
+        label_names=tuple(table.label_names),
         attribute_names=tuple(get_attribute_names(algorithm)),
         posterior=None if posterior is None else posterior.float().cpu().numpy(),
         rows=rows.numpy(),

@@ -241,9 +241,9 @@ def summarize_data(config: RunConfig, table: DataTable, fingerprint: str) -> Dat
         counts={split: table.count_groups(split).tolist() for split in table.split},
         rows={split: len(rows) for split, rows in table.split.items()},
         scoring=scoring,
-        label_names=list(map(str, table.label_names)),
+        label_names=list(table.label_names),
         label_kind=table.label_kind,
-        attribute_names=list(map(str, table.attribute_names)),
+        attribute_names=list(table.attribute_names),
         correlation=None if table.correlation is None else table.correlation.to_table(),
         input_shape=list(table.inputs.input_shape),
         preparation=table.preparation,
@@ -259,14 +259,14 @@ def summarize_group_prior(algorithm: Algorithm, table: DataTable) -> PriorSummar
         return None
     counts = table.count_groups("train")
     names = get_attribute_names(algorithm)
-    is_comparable = table.has_attributes("train") and names == list(table.attribute_names)
+    is_comparable = table.has_attributes("train") and names == table.attribute_names
     return PriorSummary(
         estimator=prior.estimator,
         averaging=prior.averaging,
         estimated=prior.table.tolist(),
         true=(counts / counts.sum()).tolist() if is_comparable else None,
-        label_names=list(map(str, table.label_names)),
-        attribute_names=list(map(str, names)),
+        label_names=list(table.label_names),
+        attribute_names=names,
     )
 
 
@@ -318,9 +318,9 @@ def _build_examples(
             MinorityExample(
                 index=index,
                 name=None if names is None else str(names[place])[:MAX_EXAMPLE_LENGTH],
-                label=str(table.label_names[int(table.label[row])]),
-                estimated_attribute=str(attribute_names[int(estimated[index])]),
-                attribute=None if attribute == UNKNOWN_ATTRIBUTE else str(table.attribute_names[attribute]),
+                label=table.label_names[int(table.label[row])],
+                estimated_attribute=attribute_names[int(estimated[index])],
+                attribute=None if attribute == UNKNOWN_ATTRIBUTE else table.attribute_names[attribute],
                 picture=None if images is None else encode_picture(images[place].cpu().numpy()),
             )
         )

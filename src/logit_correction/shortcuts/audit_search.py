@@ -159,7 +159,7 @@ def _build_record(
 ) -> AuditRecord:
     config = prepared_run.config
     table = prepared_run.table
-    label_names = tuple(str(name) for name in table.label_names)
+    label_names = tuple(table.label_names)
     train = frame[frame["split"] == "train"]
     source = table.metadata.get("source")
     device = torch.device(config.training.device.replace("auto", "cpu"))

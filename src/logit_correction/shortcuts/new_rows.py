@@ -110,7 +110,7 @@ def read_new_rows(opened_rows: Sequence[Rows] | None, prepared_run: PreparedRun)
     table = prepared_run.table
     if opened_rows is None:
         rows = table.split[NEW]
-        labels = [None if label < 0 else str(table.label_names[label]) for label in table.label[rows].tolist()]
+        labels = [None if label < 0 else table.label_names[label] for label in table.label[rows].tolist()]
         files = None if table.files is None else [table.files[row] for row in rows.tolist()]
         lines = None if table.lines is None else table.lines[rows].tolist()
         identifiers = {name: [texts[row] for row in rows.tolist()] for name, texts in table.identifiers.items()}
@@ -221,15 +221,14 @@ def build_new_rows_table(frames: Sequence[pd.DataFrame], table: DataTable) -> pd
     rows = pd.concat(frames, ignore_index=True)
     numbers = rows.pop("row") if "row" in rows else np.arange(len(rows))
     rows.insert(0, "row", numbers)
-    label_names = [str(name) for name in table.label_names]
-    label = find_name_positions([None if pd.isna(name) else name for name in rows["label"]], label_names).numpy()
+    label = find_name_positions([None if pd.isna(name) else name for name in rows["label"]], table.label_names).numpy()
     unknown = rows[rows["label"].notna() & (label < 0)]
     if len(unknown):
         first = unknown.iloc[0]
         have = "has a label that is" if len(unknown) == 1 else "have labels that are"
         raise InputError(
             f"The new rows: {len(unknown):,} {have} not in the training data, such as {first['label']!r} "
-            f"of {format_new_row_name(first)}: the labels are {', '.join(label_names)}; leave unknown ones empty"
+            f"of {format_new_row_name(first)}: the labels are {', '.join(table.label_names)}; leave unknown ones empty"
         )
     return rows.drop(columns="label").assign(**{LABEL: label})
 
