@@ -102,8 +102,8 @@ sheet["answer"] = [true_labels[path] if place < 16 else "" for place, path in en
 result.answer(sheet)
 
 # %% [markdown]
-# The answers weigh the candidates. The interval shows how certain the gain is. These are all candidates, the best first: how often each differs
-# from ERM on images like the training data and on new ones, its accuracy on the former, its estimated gain, and its weight in the average:
+# The answers weigh the candidates. The interval shows how certain the gain is. The table has all candidates, the best first.
+# Its columns: how often each differs from ERM on images like the training data and on new ones, its accuracy on the former, its estimated gain, and its weight in the average.
 
 # %%
 candidates = (

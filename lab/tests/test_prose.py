@@ -224,7 +224,7 @@ def claim_readme() -> Claims:
     yield Claim(
         "new-rows",
         f"On {new_rows['sets']} sets, 10, 20 and 50 answers win {new_rows['shares']} % of what the best candidate "
-        "would win over ERM; on an eleventh (BAR) a fix, which also learns from the answers, wins more than that by "
+        "would win over ERM. On an eleventh (BAR) a fix, which also learns from the answers, wins more than that by "
         f"20. On {new_rows['other_sets']} sets without much to win "
         f"20 answers gain {new_rows['elsewhere']} points on average and lose {new_rows['worst']} at worst. Where new "
         f"rows are merely harder they lose {new_rows['harder']}",
@@ -543,7 +543,7 @@ def claim_new_rows() -> Claims:
     yield Claim(
         "new-rows",
         f"On {new_rows['sets']} sets where there is something to win, 10, 20 and 50 answers won {new_rows['shares']} % "
-        "of the best candidate's gain; on an eleventh (BAR) a fix, which also learns from the answers, won more than "
+        "of the best candidate's gain. On an eleventh (BAR) a fix, which also learns from the answers, won more than "
         f"that by 20. On {new_rows['other_sets']} others 20 "
         f"answers gained {new_rows['elsewhere']} points on average, and lost {new_rows['worst']} at worst; where new "
         f"rows are merely harder they lost {new_rows['harder']}",
