@@ -27,7 +27,7 @@ from logit_correction.integrations.sklearn import TableSource
 from logit_correction.runs.assemble import PreparedRun, build_training_rows, prepare_run
 from logit_correction.runs.model import build_algorithm
 from logit_correction.runs.options import RunConfig, build_config
-from logit_correction.runs.refit import extend_training_split
+from logit_correction.runs.refit import prepare_refit, train_on_all_rows
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Trainer
 
@@ -100,30 +100,33 @@ def draw_sample(table: DataTable, name: str, size: int, seed: int) -> tuple[Data
     return sample, evaluated[:MAX_EVALUATED]
 
 
-def train_again(prepared: PreparedRun, trainer: Trainer, scale: float) -> torch.nn.Module:
-    """Train the method of a run again, on all rows.
+def train_for_equal_epochs(prepared: PreparedRun, trainer: Trainer) -> torch.nn.Module:
+    """Train the method of a run again on all rows, for as many epochs as were selected, and return its network.
+
+    The package trains for as many steps: see ``logit_correction.runs.refit``.
 
     Args:
         prepared: The run, with a finished search for a shortcut.
         trainer: Its training on the training split.
-        scale: Factor of the number of epochs and of the schedule.
-
-    Returns:
-        The trained network.
     """
-    table = extend_training_split(prepared.table)
-    total = prepared.config.training.epochs or 1
-    epochs = max(1, round(scale * total))
-    selected = [max(1, round(count * epochs / total)) for count in trainer.get_selected_epochs()]
-    training = replace(prepared.config.training, selection="last", epochs=epochs)
-    algorithm = build_algorithm(prepared.config, table.info)
-    estimator = prepared.algorithm.attributes
-    if estimator is not None and estimator.finding is not None and algorithm.attributes is not None:
-        algorithm.attributes.adopt_finding(estimator.finding)
-    algorithm.setup(build_training_rows(table, algorithm, epochs))
-    run = PreparedRun(replace(prepared.config, training=training), table, algorithm)
-    run.make_trainer(Display(), last_epochs=selected).run()
+    refit = prepare_refit(prepared)
+    assert refit is not None
+    epochs = prepared.config.training.epochs or 0
+    algorithm = build_algorithm(prepared.config, refit.table.info)
+    algorithm.setup(build_training_rows(refit.table, algorithm, epochs))
+    if trainer.algorithm.attributes is not None and trainer.algorithm.attributes.finding is not None:
+        algorithm.adopt_finding(trainer.algorithm.attributes.finding)
+    config = replace(refit.config, training=replace(refit.config.training, epochs=epochs))
+    run = PreparedRun(config, refit.table, algorithm)
+    run.make_trainer(Display(), last_epochs=trainer.get_selected_epochs()).run()
     return algorithm.network
+
+
+def train_for_equal_steps(prepared: PreparedRun, trainer: Trainer) -> torch.nn.Module:
+    """Train the method of a run again on all rows as ``--refit`` does, and return its network."""
+    refit = prepare_refit(prepared)
+    assert refit is not None
+    return train_on_all_rows(refit, trainer, None, resume=False).trainer.algorithm.network
 
 
 def measure_accuracy(network: torch.nn.Module, table: DataTable, evaluated: np.ndarray) -> dict[str, float]:
@@ -182,11 +185,10 @@ def compare_variants(
     best = trainer.progress.best.get(trainer.rule.name)
     if best is not None:
         prepared.algorithm.load_state_dict(best.state)
-    share = len(sample.split["train"]) / facts["rows"]
     networks = {
         "split": prepared.algorithm.network,
-        "equal epochs": train_again(prepared, trainer, 1.0),
-        "equal steps": train_again(prepared, trainer, share),
+        "equal epochs": train_for_equal_epochs(prepared, trainer),
+        "equal steps": train_for_equal_steps(prepared, trainer),
     }
     epochs = {"epochs": prepared.config.training.epochs, "selected": trainer.get_selected_epochs()[0]}
     return [

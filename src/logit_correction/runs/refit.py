@@ -69,13 +69,13 @@ def prepare_refit(prepared_run: PreparedRun) -> PreparedRun | None:
     return PreparedRun(config, table, algorithm)
 
 
-def train_on_all_rows(prepared_refit: PreparedRun, trainer: Trainer, checkpoint: Path, resume: bool) -> Refit:
+def train_on_all_rows(prepared_refit: PreparedRun, trainer: Trainer, checkpoint: Path | None, resume: bool) -> Refit:
     """Train the method of a run anew on all rows, for as many steps as were selected. What a search found is kept.
 
     Args:
         prepared_refit: From ``prepare_refit``.
         trainer: The first training, at its end.
-        checkpoint: The file to resume from.
+        checkpoint: The file to resume from; None writes none.
         resume: Continue from it, if it is there.
     """
     table = prepared_refit.table
