@@ -377,6 +377,18 @@ class Stage:
         return max(1, min(self.step_rows, 2 * requested_rows) // num_processes) * num_processes
 
 
+def convert_inputs(inputs: Inputs, function: Callable[[Tensor], Tensor]) -> Inputs:
+    """Return inputs with a function applied to the tensor, or to each tensor of texts."""
+    if isinstance(inputs, Tensor):
+        return function(inputs)
+    return {name: function(tensor) for name, tensor in inputs.items()}
+
+
+def select_input_rows(inputs: Inputs, positions: Array | Tensor) -> Inputs:
+    """Return the inputs of some rows, in the order of their positions (n,)."""
+    return convert_inputs(inputs, lambda tensor: tensor.index_select(0, torch.as_tensor(positions)))
+
+
 def to_numpy(values: Any) -> Array:
     """Return a tensor, a sparse matrix, or an argument of ``np.asarray``, as an array; half precision as single."""
     if isinstance(values, Tensor):

@@ -33,6 +33,7 @@ from logit_correction.types import (
     Step,
     TrainingRows,
     ViewInputs,
+    convert_inputs,
 )
 
 #: Builds a network. Its weights depend only on the run's seed and on the second argument, the network's role.
@@ -309,12 +310,12 @@ def compute_network_outputs(network: Callable[[Inputs], Tensor], view_inputs: Vi
     Returns:
         (n, C) float32 on the CPU.
     """
+
+    def convert(tensor: Tensor) -> Tensor:
+        return tensor.to(weight.device, weight.dtype if tensor.is_floating_point() else None)
+
     outputs = []
     for chunk in view_inputs.split_row_numbers():
-        inputs = view_inputs.inputs(chunk)
-        if isinstance(inputs, Tensor):
-            inputs = inputs.to(weight.device, weight.dtype if inputs.is_floating_point() else None)
-        else:
-            inputs = {name: tokens.to(weight.device) for name, tokens in inputs.items()}
+        inputs = convert_inputs(view_inputs.inputs(chunk), convert)
         outputs.append(network(inputs).float().cpu())
     return torch.cat(outputs)

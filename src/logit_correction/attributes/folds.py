@@ -18,7 +18,7 @@ from torch.nn.functional import cross_entropy, log_softmax
 from logit_correction.errors import InputError
 from logit_correction.functional import gce_from_cross_entropy
 from logit_correction.networks.base import freeze_batch_norm_statistics
-from logit_correction.types import Batch, Inputs
+from logit_correction.types import Batch, Inputs, select_input_rows
 
 #: Fits a model: called with the rows to learn from, (n,) long, and the number of the fold that is left out. Returns a
 #: function that maps rows (m,) long to predictions (m, C).
@@ -117,7 +117,7 @@ class FoldNetworks(nn.ModuleList):
         total = torch.zeros((), device=batch.label.device)
         for network, is_left_out in self._iterate_left_out(batch.index):
             rows, weight = select_padded_member_rows(~is_left_out, 1 - 1 / self.num_folds)
-            inputs = take_rows(batch.inputs, rows)
+            inputs = select_input_rows(batch.inputs, rows)
             if generator is None:
                 logits = network(inputs)
             else:
@@ -140,19 +140,12 @@ class FoldNetworks(nn.ModuleList):
         for network, is_left_out in self._iterate_left_out(batch.index):
             rows = is_left_out.nonzero().squeeze(1)
             if len(rows):
-                total.index_add_(0, rows, network(take_rows(batch.inputs, rows)).float().softmax(dim=1))
+                total.index_add_(0, rows, network(select_input_rows(batch.inputs, rows)).float().softmax(dim=1))
         return total / len(self.fold)
 
     def compute_log_probabilities(self, inputs: Inputs) -> Tensor:
         """Return the log-softmax (M, B, L) of each network, for rows that none was trained on."""
         return torch.stack([log_softmax(network(inputs).float(), dim=1) for network in self])
-
-
-def take_rows(inputs: Inputs, row_indices: Tensor) -> Inputs:
-    """Return some rows (n,) long of a batch of inputs."""
-    if isinstance(inputs, Tensor):
-        return inputs.index_select(0, row_indices)
-    return {name: tokens.index_select(0, row_indices) for name, tokens in inputs.items()}
 
 
 def select_padded_member_rows(is_member: Tensor, expected_share: float = 0.5) -> tuple[Tensor, Tensor]:

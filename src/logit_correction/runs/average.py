@@ -22,11 +22,11 @@ from logit_correction.registry import refuse_untrusted_path
 from logit_correction.runs.assemble import PreparedRun, train_from_config
 from logit_correction.runs.model import build_member_config
 from logit_correction.runs.options import RunConfig
-from logit_correction.runs.row_inputs import read_row_archive, select_input_rows
+from logit_correction.runs.row_inputs import read_row_archive
 from logit_correction.runs.teaching import compute_feature_scale, fit_guarded_logit_correction
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Trainer
-from logit_correction.types import Inputs, Stage
+from logit_correction.types import Inputs, Stage, select_input_rows
 
 #: Rows whose features are computed at a time.
 BATCH_SIZE = 256

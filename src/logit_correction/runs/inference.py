@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from torch import Tensor
 
 from logit_correction.data.loading import compute_evaluation_batch_size
 from logit_correction.data.stores import ArrayStore, InputStore
-from logit_correction.types import Inputs
+from logit_correction.types import Inputs, convert_inputs
 
 
 @contextmanager
@@ -42,5 +41,4 @@ def iterate_batches(store: InputStore, device: torch.device, max_rows: int | Non
     row_indices = torch.arange(len(store), device="cpu" if moved_by_batch else device)
     for rows in row_indices.split(batch_size):
         if len(rows):
-            inputs = placed.fetch(rows)
-            yield inputs.to(device) if isinstance(inputs, Tensor) else inputs
+            yield convert_inputs(placed.fetch(rows), lambda tensor: tensor.to(device))

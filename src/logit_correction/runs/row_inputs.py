@@ -1,4 +1,4 @@
-"""Inputs of networks as rows: some of them, several batches as one, and in archives next to other arrays."""
+"""Inputs of networks as rows: several batches as one, and in archives next to other arrays."""
 
 from __future__ import annotations
 
@@ -14,13 +14,6 @@ from logit_correction.types import Array, Inputs
 
 #: Name of the array of inputs in an archive; a colon and the name of an input follow where a network takes several.
 INPUTS = "inputs"
-
-
-def select_input_rows(inputs: Inputs, positions: Array | torch.Tensor) -> Inputs:
-    """Return the inputs of some rows, in the order of their positions."""
-    if isinstance(inputs, dict):
-        return {name: values[positions] for name, values in inputs.items()}
-    return inputs[positions]
 
 
 def concatenate_inputs(batches: Sequence[Inputs]) -> Inputs:

@@ -16,7 +16,7 @@ from logit_correction.evaluation.answers import AnswerCounts
 from logit_correction.pages.page import save_page
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.options import RunConfig
-from logit_correction.runs.row_inputs import select_input_rows, write_row_archive
+from logit_correction.runs.row_inputs import write_row_archive
 from logit_correction.serialization import from_json_values, read_json_file
 from logit_correction.shortcuts.answered_rows import count_answers, list_answered_rows
 from logit_correction.shortcuts.audit_page import render_audit_page
@@ -25,6 +25,7 @@ from logit_correction.shortcuts.rows import PARQUET
 from logit_correction.shortcuts.selection import select_from_answers
 from logit_correction.shortcuts.sheets import build_open_sheet, encode_open_row_pictures
 from logit_correction.shortcuts.summaries import AuditSummary, KnownViews, Selection
+from logit_correction.types import select_input_rows
 
 #: The summary, as JSON and as a page.
 AUDIT = "audit.json"

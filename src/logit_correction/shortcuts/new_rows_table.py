@@ -10,9 +10,8 @@ import numpy as np
 import pandas as pd
 
 from logit_correction.pages.compare import format_path
-from logit_correction.runs.row_inputs import select_input_rows
 from logit_correction.shortcuts.sampling import compute_answer_weights
-from logit_correction.types import Array, Inputs
+from logit_correction.types import Array, Inputs, select_input_rows
 
 #: Column of the stored table that holds the index of a known label, -1 of others.
 LABEL = "label_number"
