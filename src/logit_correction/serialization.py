@@ -39,6 +39,11 @@ def read_json_file(path: Path, remedy: str) -> Any:
         raise InputError(f"{path} cannot be read ({error}): {remedy}") from error
 
 
+def format_json(content: Any) -> str:
+    """Return plain values as the text of a file of strict JSON."""
+    return json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False)
+
+
 def build_frame(kind: type, rows: Any) -> pd.DataFrame:
     """Return a frame with one column for each field of a dataclass; None becomes NaN among numbers.
 

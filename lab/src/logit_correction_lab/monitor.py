@@ -15,12 +15,12 @@ from typing import Any
 
 from torch import Tensor
 
-from logit_correction.atomic_files import write_text_file
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.evaluation.predictions import build_predictions
 from logit_correction.evaluation.report import EvaluatedRows
 from logit_correction.functional import group_mean
+from logit_correction.runs.folder import write_json
 from logit_correction.runs.write import evaluate_split
 from logit_correction.training.fit import Trainer
 from logit_correction.training.rules import build_rule, check_rule_has_estimates, update_best_weights
@@ -81,8 +81,7 @@ class TrainingMonitor:
                 "labels_read": list(rules[name].labels_read),
                 "test": test,
             }
-        text = json.dumps([selections[name] for name in rules if name in selections], indent=1, allow_nan=False)
-        write_text_file(self.folder / SELECTIONS, text)
+        write_json(self.folder / SELECTIONS, [selections[name] for name in rules if name in selections])
 
 
 def read_selections(run_dir: Path) -> list[dict[str, Any]]:

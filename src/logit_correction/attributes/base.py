@@ -20,7 +20,7 @@ from logit_correction.distributed import broadcast_in_place
 from logit_correction.errors import InputError
 from logit_correction.finding import Finding
 from logit_correction.finding_text import finding_to_dict
-from logit_correction.functional import sum_by_group
+from logit_correction.functional import count_groups
 from logit_correction.seeds import StepRandomness
 from logit_correction.types import (
     UNKNOWN_ATTRIBUTE,
@@ -247,11 +247,9 @@ class AttributeEstimator(nn.Module, ABC):
         return None
 
     def count_groups(self) -> Tensor:
-        """Return the number of training rows of each group, (L, K); rows of unknown attribute do not count."""
-        is_known = (self.row_attribute >= 0).double()
-        label = self.rows.label.to(is_known.device)
-        attribute = self.row_attribute.clamp_min(0)
-        return sum_by_group(label, attribute, is_known, self.info.num_labels, self.num_attributes)[0]
+        """Return the number of training rows of each group, (L, K) long; rows of unknown attribute do not count."""
+        label = self.rows.label.to(self.row_attribute.device)
+        return count_groups(label, self.row_attribute, self.info.num_labels, self.num_attributes)
 
     def record_robust_losses(self, label: Tensor, losses: Tensor) -> None:
         """Use the robust network's losses of the batch that was estimated last; by default do nothing.

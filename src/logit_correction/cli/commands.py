@@ -11,7 +11,6 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
-from json import dumps
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
@@ -21,6 +20,7 @@ from logit_correction.errors import InputError, check_range, warn_user
 from logit_correction.formatting import format_first, suggest_name
 from logit_correction.registry import ComponentConfig
 from logit_correction.runs.options import ESTIMATOR_OPTIONS, PRESETS, RunConfig, complete_config
+from logit_correction.serialization import format_json
 
 #: Exit status of ``audit --fail-on`` if the audit comes to the verdict that it names.
 VERDICT_STATUS = 3
@@ -223,7 +223,7 @@ def audit_command(
     audit = audits.Audit(out)
     if json:
         only_for_pages = ("contrasts", "shown", "words")
-        _print_json({name: value for name, value in audit.summary.items() if name not in only_for_pages})
+        print(format_json({name: value for name, value in audit.summary.items() if name not in only_for_pages}))
     else:
         print_audit(audit.result, out / audits.PAGE)
     return VERDICT_STATUS if fail_on == audit.verdict else 0
@@ -264,7 +264,7 @@ def evaluate_command(
     model = load(run, trust_code=trust_code)
     evaluation = model.evaluate(on or split_name, label, attribute, metric or ())
     if json:
-        _print_json(evaluation)
+        print(format_json(evaluation))
         return 0
     # Estimated groups add nothing to groups that the run's own data name.
     has_groups = on is None and any(group["attribute"] is not None for group in evaluation["groups"])
@@ -274,11 +274,6 @@ def evaluate_command(
         title += ", before it was trained on these rows"
     print_evaluation(evaluation, title, None if has_groups else evaluation["estimated"])
     return 0
-
-
-def _print_json(content: dict[str, Any]) -> None:
-    """Print strict JSON."""
-    print(dumps(content, indent=1, allow_nan=False, ensure_ascii=False))
 
 
 def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, trust_code: bool = False) -> int:

@@ -22,7 +22,7 @@ from torch import Tensor
 from logit_correction.data.new_rows import Annotations, get_label_indices
 from logit_correction.errors import InputError
 from logit_correction.finding_text import finding_to_dict
-from logit_correction.functional import count_prior
+from logit_correction.functional import count_groups, count_prior
 from logit_correction.losses import LogitCorrectedLoss
 from logit_correction.methods.parts import Counted
 from logit_correction.runs.assemble import prepare_run
@@ -90,9 +90,9 @@ class AttributeEstimates:
     @property
     def counts(self) -> pd.DataFrame:
         """Rows of each group, labels by attributes."""
-        table = np.zeros((len(self.label_names), len(self.attribute_names)), dtype=np.int64)
-        np.add.at(table, (self.label[self.is_known], self.attribute[self.is_known]), 1)
-        return pd.DataFrame(table, index=list(self.label_names), columns=list(self.attribute_names))
+        shape = (len(self.label_names), len(self.attribute_names))
+        table = count_groups(torch.from_numpy(self.label), torch.from_numpy(self.attribute), *shape)
+        return pd.DataFrame(table.numpy(), index=list(self.label_names), columns=list(self.attribute_names))
 
     def prior(self, smoothing: float = SMOOTHING) -> Tensor:
         """Return the group prior (L, K), with ``smoothing`` added to each count; uniform where nothing is corrected."""

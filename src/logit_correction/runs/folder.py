@@ -6,10 +6,9 @@ before anything is written.
 
 from __future__ import annotations
 
-import json
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,6 +20,7 @@ from logit_correction.errors import InputError
 from logit_correction.evaluation.report import REPORT
 from logit_correction.formatting import format_option
 from logit_correction.runs.options import RunConfig, iterate_options
+from logit_correction.serialization import format_json
 from logit_correction.training.config import TrainingConfig
 from logit_correction.unicode_text import escape_undecodable
 
@@ -67,9 +67,9 @@ def expand_seed_folders(run_dirs: Iterable[Path]) -> list[Path]:
     return run_folders
 
 
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
+def write_json(path: Path, content: Any) -> None:
     """Write strict JSON that is complete or absent."""
-    write_text_file(path, json.dumps(content, indent=1, allow_nan=False, ensure_ascii=False) + "\n")
+    write_text_file(path, format_json(content) + "\n")
 
 
 def is_finished(folder: Path) -> bool:

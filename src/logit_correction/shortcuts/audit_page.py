@@ -10,7 +10,6 @@ from typing import Any
 import pandas as pd
 
 from logit_correction.finding import BASELINE
-from logit_correction.formatting import format_percent
 from logit_correction.pages import plots
 from logit_correction.pages.answering import OpenSheet, build_answering_form
 from logit_correction.pages.compare import format_path
@@ -28,12 +27,12 @@ from logit_correction.shortcuts.audit_text import (
     describe_audit,
     describe_corrections,
     describe_view_shifts,
+    format_interval,
     get_classifier_display_names,
     list_headline_terms,
 )
 from logit_correction.shortcuts.summaries import (
     AuditSummary,
-    Interval,
     make_question,
 )
 from logit_correction.view_names import format_view_names, is_plural_phrase, list_full_view_names
@@ -127,7 +126,7 @@ def print_audit(summary: AuditSummary, page: Path) -> None:
             print_wrapped(console, line)
     elif price:
         names = get_classifier_display_names(summary)
-        lines = [[line["name"], *(_format_interval(line[name]) for name in names)] for line in price]
+        lines = [[line["name"], *(format_interval(line[name]) for name in names)] for line in price]
         columns = ["Accuracy, %, on rows not trained on", *names.values()]
         console.print(build_console_table(pd.DataFrame(lines, columns=columns)))
     if text.question:
@@ -140,8 +139,3 @@ def print_audit(summary: AuditSummary, page: Path) -> None:
         print_wrapped(console, purpose)
         print_verbatim(console, f"  {command}")
     print_verbatim(console, f"page: {page}")
-
-
-def _format_interval(interval: Interval) -> str:
-    value, low, high = (format_percent(figure, unit="") for figure in (interval.accuracy, interval.low, interval.high))
-    return f"{value} ({low} to {high})"

@@ -354,14 +354,15 @@ def _describe_average(selection: Selection) -> str:
     text = f"{basis}, {_format_average_name(selection)} changes accuracy there by {interval}. "
     text += f"Likely to be the best: {likely}"
     if average.accuracy is not None and average.erm_accuracy is not None:
-        before = _format_accuracy(average.erm_accuracy)
-        after = _format_accuracy(average.accuracy)
+        before = format_interval(average.erm_accuracy, " %")
+        after = format_interval(average.accuracy, " %")
         text = f"{text}. On all new rows {BASELINE} is right in {before}, and this in {after}"
     return f"{text}. {_describe_in_distribution_cost(selection)}"
 
 
-def _format_accuracy(interval: Interval) -> str:
-    accuracy = format_percent(interval.accuracy, unit=" %")
+def format_interval(interval: Interval, unit: str = "") -> str:
+    """Return an accuracy in per cent with its interval, such as ``78 (70 to 85)``."""
+    accuracy = format_percent(interval.accuracy, unit=unit)
     return f"{accuracy} ({format_percent(interval.low, unit='')} to {format_percent(interval.high, unit='')})"
 
 

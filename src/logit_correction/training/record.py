@@ -5,7 +5,6 @@ A checkpoint holds tensors and plain values only, so that loading one never runs
 
 from __future__ import annotations
 
-import csv
 import math
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -133,11 +132,10 @@ class MetricsRecorder:
 
     def write(self, path: Path) -> None:
         """Write the rows as CSV; a metric that a row lacks is left empty."""
-        columns = list(dict.fromkeys(name for row in self.rows for name in row))
-        with replace_atomically(path) as temporary, temporary.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, columns, restval="")
-            writer.writeheader()
-            writer.writerows(self.rows)
+        import pandas as pd
+
+        with replace_atomically(path) as temporary:
+            pd.DataFrame(self.rows).to_csv(temporary, index=False)
 
 
 def notify_loggers(loggers: list[Any], call: Callable[[Any], object]) -> None:
