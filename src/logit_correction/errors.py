@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection
 
 
 class InputError(ValueError):
@@ -52,7 +52,7 @@ def check_range(
         raise InputError(f"{name} is {value}, but must be at least {min_value:g}{end}")
 
 
-def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
+def check_choice(name: str, value: str, choices: Collection[str]) -> None:
     """Raise ``InputError`` unless the value of an option is one of the choices."""
     if value not in choices:
         raise InputError(f"{name} is {value!r}, but must be one of {', '.join(choices)}")

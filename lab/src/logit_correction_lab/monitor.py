@@ -16,7 +16,7 @@ from typing import Any
 from torch import Tensor
 
 from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, check_choice
 from logit_correction.evaluation.predictions import build_predictions
 from logit_correction.evaluation.report import EvaluatedRows
 from logit_correction.functional import group_mean
@@ -47,8 +47,7 @@ class TrainingMonitor:
     def __post_init__(self) -> None:
         """Raise ``InputError`` unless all names are known."""
         for name in self.watch:
-            if name not in ("test", "train_margins"):
-                raise InputError(f"watch: {name!r} is unknown: take test or train_margins")
+            check_choice("watch", name, ("test", "train_margins"))
         for name in self.also_select:
             build_rule(name)
 

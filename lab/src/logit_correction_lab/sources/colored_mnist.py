@@ -12,7 +12,7 @@ from logit_correction.data.digits import COLORS, JITTER, ColoredStore, PlantedAt
 from logit_correction.data.images import ImageReader
 from logit_correction.data.source import DataSource
 from logit_correction.data.table import DataTable
-from logit_correction.errors import InputError, check_range
+from logit_correction.errors import InputError, check_choice, check_range
 from logit_correction.formatting import format_option
 from logit_correction.seeds import make_generator
 from logit_correction_lab.sources.published import get_data_folder, sample_validation_split
@@ -88,10 +88,8 @@ class ColoredMNIST(DataSource):
             download: Let torchvision download MNIST where it is not found.
         """
         check_range(format_option("data.severity"), severity, 1, len(JITTER))
-        if scaling not in SCALINGS:
-            raise InputError(f"scaling {scaling!r} is unknown: give one of {', '.join(SCALINGS)}")
-        if not 0 <= shift < 28:
-            raise InputError(f"shift is {shift}, but must be a number of pixels, 0..27")
+        check_choice("scaling", scaling, SCALINGS)
+        check_range("shift", shift, 0, 27)
         self.planted = PlantedAttribute(minority_ratio, correlation, valid, 10, list(COLORS))
         self.severity = severity
         self.shift = shift

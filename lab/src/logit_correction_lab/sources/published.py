@@ -17,8 +17,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.data.cells import check_required_column_names
-from logit_correction.data.image_files import IMAGE_SUFFIXES
-from logit_correction.data.image_folders import walk_folder
+from logit_correction.data.image_folders import is_image_name, walk_folder
 from logit_correction.data.reader import Reader
 from logit_correction.data.rows import RowErrors
 from logit_correction.data.source import DataSource
@@ -175,10 +174,7 @@ def read_labels_from_file_names(
     Raises:
         InputError: A file has another name.
     """
-    files = [
-        sorted(file for file in walk_folder(dataset_dir / subfolder).files if file.suffix.lower() in IMAGE_SUFFIXES)
-        for subfolder in subfolders
-    ]
+    files = [list(filter(is_image_name, walk_folder(dataset_dir / subfolder).files)) for subfolder in subfolders]
     paths = [path for part in files for path in part]
     names = [path.relative_to(dataset_dir).as_posix() for path in paths]
     errors = RowErrors(str(dataset_dir), names)

@@ -20,7 +20,7 @@ from logit_correction.data.rows import Rows
 from logit_correction.data.table import DataTable
 from logit_correction.data.table_files import read_frame
 from logit_correction.data.texts import TextReader
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, check_choice
 from logit_correction.formatting import format_option, format_reason
 from logit_correction.types import Correlation
 from logit_correction.yaml_files import read_yaml_file
@@ -67,8 +67,7 @@ class StandIn(PublishedSource):
             minority_ratio: Share of training rows against the correlation in fairface-age-by-gender: 0.005, which
                 None stands for, 0.01, 0.02 or 0.05.
         """
-        if set not in SETS:
-            raise InputError(f"set {set!r} is unknown: take one of {', '.join(SETS)}")
+        check_choice("set", set, SETS)
         if minority_ratio is not None and (set != AGES or minority_ratio not in RATIOS):
             option = format_option("data.minority_ratio")
             raise InputError(f"{option} is one of {', '.join(map(str, RATIOS))}, and only for {AGES}")

@@ -13,7 +13,7 @@ from logit_correction.data.features import ColumnReader
 from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.table import DataTable
 from logit_correction.data.texts import TextReader, shorten_text
-from logit_correction.errors import InputError
+from logit_correction.errors import check_choice
 from logit_correction.seeds import make_generator
 from logit_correction_lab.sources.published import PublishedSource, build_table_by_reader, find_split_rows
 
@@ -59,8 +59,7 @@ class Wild(PublishedSource):
                 ``~/.cache/logit_correction``.
             seed: Seed of the splits; CelebA's are given.
         """
-        if set not in get_args(Set):
-            raise InputError(f"set {set!r} is unknown: take one of {', '.join(get_args(Set))}")
+        check_choice("set", set, get_args(Set))
         self.set = set
         self.root = root
         self.seed = seed
