@@ -100,6 +100,27 @@ def test_form_moves_by_arrow_keys_and_changes_answers(browser: Any, tmp_path: Pa
     assert read_saved(tmp_path) == (tmp_path / "expected.csv").read_text(encoding="utf-8")
 
 
+def test_form_brings_the_row_that_a_key_answers_into_view(browser: Any, tmp_path: Path) -> None:
+    page = render_sheet(make_sheet(3), LABELS).replace("<section", '<p style="height: 3000px"></p><section', 1)
+    open_page(browser, tmp_path, page)
+    press(browser, "1")
+    top, bottom = browser.execute_script(
+        "const place = document.querySelector('[data-part=one]').getBoundingClientRect();"
+        "return [place.top, place.bottom - window.innerHeight]"
+    )
+    assert top >= 0 and bottom <= 1
+
+
+def test_form_on_paper_lists_pictures_side_by_side(browser: Any, tmp_path: Path) -> None:
+    picture = encode_picture(np.zeros((3, 96, 96), np.uint8), 480)
+    open_page(browser, tmp_path, render_sheet(make_sheet(4), LABELS, image=picture))
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    tops = browser.execute_script(
+        "return [...document.querySelectorAll('#rows-to-label img')].map((image) => image.getBoundingClientRect().top)"
+    )
+    assert len(tops) == 4 and len(set(tops)) == 1
+
+
 def test_form_filters_many_labels_by_typing(browser: Any, tmp_path: Path) -> None:
     from selenium.webdriver.common.keys import Keys
 

@@ -15,6 +15,7 @@ from logit_correction import InputError, RunConfig, export, from_table, load, tr
 from logit_correction.errors import TrainingInterrupted
 from logit_correction.methods.average import Average, AveragedNetwork, write_average_into_head
 from logit_correction.networks.small import MLP, Linear
+from logit_correction.runs.options import build_config
 from logit_correction.runs.row_inputs import read_row_archive, write_row_archive
 from logit_correction.types import DataInfo
 
@@ -62,6 +63,14 @@ def average_separate_runs(table: Any, network: str, rows: pd.DataFrame) -> np.nd
         logits = np.log(run.predict_proba(rows))
         total += member["weight"] * (logits - logits.mean(axis=1, keepdims=True))
     return total
+
+
+def test_names_of_members_are_texts_also_where_yaml_would_read_a_mapping(table: Any, tmp_path: Path) -> None:
+    name = "LC by 5 words: prize, lunch ..."
+    members = [{**MEMBERS[2], "name": name, "weight": 1.0}]
+    config = build_config(table, method={"name": "Average", "members": members})
+    (tmp_path / "fix.yaml").write_text(config.to_yaml())
+    assert RunConfig.read(tmp_path / "fix.yaml").method.options["members"] == members
 
 
 def test_average_predicts_the_mean_of_its_members_logits(averaged_run: Path, table: Any) -> None:

@@ -38,11 +38,10 @@ def test_page_lists_answered_rows_with_their_predictions(answered_audit: Audit) 
     assert disputed == sorted(disputed, reverse=True) and any(disputed)
     page = (answered_audit.path / "report.html").read_text(encoding="utf-8").replace("\u00a0", " ")
     part = page.partition("<h2>Your answers</h2>")[2].partition("<h2>")[0]
-    erm = sum(row["erm_label"] == row["label"] for row, is_disputed in zip(rows, disputed, strict=True) if is_disputed)
+    erm, compared = (sum(row[kind] == row["label"] for row in rows) for kind in ("erm_label", "compared_label"))
     is_advised = answered_audit.verdict == "shortcut"
     name = "the advice" if is_advised else "the best average"
-    sentence = f"Where ERM and {name} disagree, ERM is right on {erm} of your 18 answers, {name} on "
-    sentence += f"{sum(disputed) - erm}; elsewhere both are right on"  # of two labels
+    sentence = f"Of your 18 answers, ERM is right on {erm} and {name} on {compared}; of the {sum(disputed)} on which"
     first_screen = page.partition('<p class="verdict">')[2].partition("<h2>")[0]
     assert first_screen.partition("<p>")[2].startswith(sentence)
     cells = re.findall(r'<td data-name="(.*?)">(\w+)(?:<small>(\w+)</small>)?</td>', part)

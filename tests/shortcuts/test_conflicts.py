@@ -206,6 +206,29 @@ def test_audit_names_the_planted_word_as_corrected(tmp_path: Path) -> None:
     assert by_label["spam"]["share"] < 0.2 < 0.9 < by_label["spam"]["other_share"]
 
 
+@pytest.mark.parametrize("views", [("characters",), ()])
+def test_conflict_describer_names_parts_of_words_with_examples(views: tuple[str, ...], tmp_path: Path) -> None:
+    """Names of one ending go along with a label; no word of them is frequent."""
+    draw = np.random.default_rng(0)
+    stems = ["".join(draw.choice(list("abdegiklmnrtu"), 5)) for _ in range(200)]
+    is_conflicting = draw.random(800) < 0.15
+    names = [f"{draw.choice(stems)}{'sen' if cue else 'ova'}" for cue in is_conflicting]
+    texts = [f"{' '.join(draw.choice(SUBJECTS, 4))} {name}" for name in names]
+    frame = pd.DataFrame({"text": texts, "y": np.where(np.arange(800) % 4, "yes", "no")})
+    data = from_table(frame, label="y", text="text", folder=tmp_path, valid_fraction=0.0, test_fraction=0.0)
+    table = build_config(data).data.make().build()
+    rows = table.split["train"].numpy()
+    label = frame["y"].to_numpy()[rows]
+    conflicts = pd.DataFrame(
+        {"row": rows, "label": label, "attribute": label, "conflicting": is_conflicting[rows], "score": 0.0}
+    )
+    (contrast,) = ConflictDescriber(table).describe(conflicts, views)
+    for name in ("yes", "no"):
+        more = [row for row in contrast.rows if row.label == name and (row.share or 0) > (row.other_share or 0)]
+        assert [row.term for row in more] == ["-sen"]  # once, and not each of its parts
+        assert len(more[0].examples) == 3 and all(word.endswith("sen") for word in more[0].examples)
+
+
 def decode_image(uri: str) -> np.ndarray:
     return np.asarray(Image.open(io.BytesIO(base64.b64decode(uri.partition(",")[2]))).convert("RGB")).astype(int)
 
@@ -297,7 +320,13 @@ def test_page_of_the_fixed_run_starts_with_the_counts_of_answers(shifted_audit: 
     ]
     page = (tmp_path / "fixed" / "report.html").read_text(encoding="utf-8")
     verdict = page.partition('<p class="verdict">')[2].partition("</p>")[0]
-    assert verdict.startswith(f"Where ERM and the advice disagree, ERM is right on {right[0]} of your {len(rows)}")
+    totals = [sum(row[name] == row["label"] for row in rows) for name in ("erm_label", "compared_label")]
+    assert verdict.startswith(
+        f"Of your {len(rows)} answers, ERM is right on {totals[0]} and the advice on {totals[1]};"
+    )
+    link = re.search(r'<a href="(.*?)">What it corrects', page)
+    assert link is not None and (tmp_path / "fixed" / link[1]).resolve() == (answered.path / "report.html").resolve()
+    assert "predict fixed NEW-ROWS" in page
 
 
 def test_audit_without_conflict_descriptions_can_be_read(shifted_audit: Audit, tmp_path: Path) -> None:

@@ -378,8 +378,8 @@ def expect_answer_figures(
         return [*figures, ("20 rows", [])]
     differs = (compared != predictions[0])[answered]
     erm, advice = ((predicted == truth)[answered] for predicted in (predictions[0], compared))
-    numbers = [erm[differs].sum(), len(answered), advice[differs].sum(), erm[~differs].sum(), (~differs).sum()]
-    return [*figures, ("rows on which they agree", [(~differs).sum()]), ("disagree, ERM is right on", numbers)]
+    numbers = [len(answered), erm.sum(), advice.sum(), differs.sum(), erm[differs].sum(), advice[differs].sum()]
+    return [*figures, ("rows on which they agree", [(~differs).sum()]), ("answers, ERM is right on", numbers)]
 
 
 @pytest.mark.parametrize("single", [False, True])

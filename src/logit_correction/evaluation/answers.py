@@ -30,9 +30,9 @@ class AnswerCounts:
         advice = "the advice" if self.is_advised else "the best average"
         if not self.num_disputed:
             return f"ERM and {advice} never disagree: both are right on {self.both_right} of your {self.num_answers}"
-        sentence = (
-            f"Where ERM and {advice} disagree, ERM is right on {self.erm_right} of your {self.num_answers} answers, "
-            f"{advice} on {self.advice_right}"
+        erm_total = self.erm_right + self.both_right
+        advice_total = self.advice_right + self.both_right
+        return (
+            f"Of your {self.num_answers} answers, ERM is right on {erm_total} and {advice} on {advice_total}; of the "
+            f"{self.num_disputed} on which they disagree, on {self.erm_right} and {self.advice_right}"
         )
-        num_others = self.num_answers - self.num_disputed
-        return f"{sentence}; elsewhere both are right on {self.both_right} of {num_others}" if num_others else sentence

@@ -141,6 +141,7 @@
     link.download = sheet.file;
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+    find("finished").hidden = true;
     find("saved").hidden = false;
     status.textContent = `Saved as ${sheet.file}.`;
   }
@@ -175,6 +176,7 @@
     if (!action) return;
     event.preventDefault();
     action();
+    if (!isGrid) find("one").scrollIntoView({ block: "nearest" }); // a key answers what can be seen
   }
 
   items.forEach((item, index) =>

@@ -6,12 +6,14 @@ The templates next to this module hold the text; the functions here reduce runs 
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import numpy as np
 import pandas as pd
@@ -95,7 +97,10 @@ def render_report_page(
     return render_template(
         "page.html.j2",
         title=f"{format_list(list(methods))} on {format_list(list(sources))}",
-        parts=[_build_task_context(title if len(tasks) > 1 else None, series, functions) for title, series in tasks],
+        parts=[
+            _build_task_context(title if len(tasks) > 1 else None, series, functions, Path(out))
+            for title, series in tasks
+        ],
         commands="\n".join(shlex.join(["logit-correction", *words]) for words in commands),
     )
 
@@ -166,9 +171,16 @@ def save_page(page: str, out: Path | str) -> None:
 
 
 def _build_task_context(
-    title: str | None, series: Sequence[Series], metrics: Mapping[str, MetricFunction]
+    title: str | None, series: Sequence[Series], metrics: Mapping[str, MetricFunction], out: Path
 ) -> dict[str, Any]:
-    """Return what the template shows of one task; a page with one task gives it no title."""
+    """Return what the template shows of one task; a page with one task gives it no title.
+
+    Args:
+        title: Of the task.
+        series: Its runs.
+        metrics: Further metrics.
+        out: The file of the page, from which its link leads.
+    """
     runs = [(member, run.report) for member in series for run in member.runs]
     tests = [report.test for _, report in runs]
     has_groups = tests[0].has_groups
@@ -184,8 +196,10 @@ def _build_task_context(
         groupings.insert(0, _build_groups_context(series, estimates[0].source))
     answers = [report.answers.describe() for _, report in runs if report.answers is not None]
     if answers and len(runs) == 1:  # the test split may be as biased as the training data, so it comes second
-        details.insert(0, headline)
+        details.insert(0, f"On the test split: {headline}")
         headline = f"{answers[0]}."
+        place = format_path(series[0].runs[0].path)
+        advice = [f"To label new rows: `logit-correction predict {shlex.quote(place)} NEW-ROWS --out answers.csv`."]
     details += describe_refits([report for _, report in runs])
     has_seeds = [len(member.runs) > 1 for member in series]
     return {
@@ -193,6 +207,7 @@ def _build_task_context(
         "headline": headline,
         "details": details,
         "advice": advice,
+        "audit_page": _find_audit_page(series[0].runs[0], out) if len(runs) == 1 else None,
         "warnings": {text: list(names) for text, names in series_by_warning.items()},
         "gap": next((gap for gap in _GAPS if all(member.get_values(end) for member in series for end in gap)), None),
         "series": series,
@@ -218,6 +233,15 @@ def _build_task_context(
         "minorities": [context for member in series if (context := _build_minority_context(member))],
         "provenance": {member.name: _format_provenance(member) for member in series},
     }
+
+
+def _find_audit_page(run: RunFolder, out: Path) -> str | None:
+    """Return the link from a page to that of the audit whose answers a run was trained by; None without one."""
+    answers = run.report.method_options.get("answers")
+    page = Path(answers).parent / "report.html" if run.report.answers and isinstance(answers, str) else None
+    if page is None or not page.is_file():
+        return None
+    return quote(os.path.relpath(page.resolve(), out.resolve().parent).replace(os.sep, "/"))
 
 
 def _describe_interval_bounds(has_seeds: Sequence[bool]) -> str:

@@ -18,8 +18,9 @@ from argparse import Action, ArgumentError
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, fields
-from functools import cache, lru_cache
+from functools import cache, lru_cache, reduce
 from inspect import formatannotation, signature
+from operator import getitem
 from pathlib import Path, PurePath
 from typing import Any, TypeAlias
 
@@ -548,6 +549,8 @@ def parse_options(parser: OptionParser, values: Options) -> Options:
         is_text = isinstance(value, str) and "str" in parser.types.get(option, "")
         if is_text and value.strip():
             _restore_text(parsed, option, value)
+        if isinstance(value, list) and "dict[" in parser.types.get(option, ""):
+            _restore_nested_texts(reduce(getitem, option.split("."), parsed), value)
     for option, value in iterate_options(parsed, parser.actions):
         for number in value if isinstance(value, list | tuple) else [value]:
             _check_number_range(option, number)
@@ -580,6 +583,15 @@ def _restore_text(parsed: Options, option: str, text: str) -> None:
         parsed = parsed[part]
     if parsed[name] is None:
         parsed[name] = text
+
+
+def _restore_nested_texts(parsed: Any, given: Any) -> None:
+    """Set texts within a list or mapping to what was given: the parser reads ``a: b`` as YAML, so as a mapping."""
+    for key, value in enumerate(given) if isinstance(given, list) else given.items():
+        if isinstance(value, list | dict):
+            _restore_nested_texts(parsed[key], value)
+        elif isinstance(value, str) and not isinstance(value, UnquotedWord):
+            parsed[key] = value
 
 
 def _describe_type_error(option: str, value: Any, parser: OptionParser) -> str:

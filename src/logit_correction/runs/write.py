@@ -36,6 +36,7 @@ from logit_correction.evaluation.report import (
 )
 from logit_correction.finding_text import finding_to_dict
 from logit_correction.formatting import format_option, format_percent
+from logit_correction.methods.average import Average
 from logit_correction.methods.base import Algorithm
 from logit_correction.pages.compare import COLLAPSE_REMEDY
 from logit_correction.pages.plots import encode_picture
@@ -97,7 +98,10 @@ def write_run(fit: Trainer, model: FittedModel, out: Path, refit: Refit | None =
         warnings += refit.trainer.progress.warnings
     test = trainers["test"].predict_split("test")
     validation = trainers["valid"].predict_split("valid", with_groups=reads_attributes)
-    warnings += describe_collapse_to_majority(validation, corrects)
+    remedy = COLLAPSE_REMEDY if corrects else f"train longer, or lower {format_option('learning_rate')}"
+    if isinstance(algorithm, Average):  # it is made for other rows
+        remedy = f"for rows like these, train with {format_option('method', 'ERM')}"
+    warnings += describe_collapse_to_majority(validation, remedy)
     write_text_file(out / run_folder.CONFIG, config.to_yaml())
     fit.record.write(out / run_folder.METRICS)
     test.save(out / run_folder.PREDICTIONS)
@@ -168,12 +172,12 @@ def list_labels_read(algorithm: Algorithm, table: DataTable, rule_reads_attribut
     return labels_read
 
 
-def describe_collapse_to_majority(valid_predictions: Predictions, corrects: bool) -> list[str]:
+def describe_collapse_to_majority(valid_predictions: Predictions, remedy: str) -> list[str]:
     """Return a warning if the network is no better than the majority-class baseline, else nothing.
 
     Args:
         valid_predictions: Predictions of the validation rows.
-        corrects: Whether the method corrects by estimated attributes.
+        remedy: What to do.
     """
     counts = np.bincount(valid_predictions.label, minlength=len(valid_predictions.label_names))
     accuracy = float((valid_predictions.prediction == valid_predictions.label).mean())
@@ -181,7 +185,6 @@ def describe_collapse_to_majority(valid_predictions: Predictions, corrects: bool
     if not accuracy <= baseline < 1:
         return []
     name = valid_predictions.label_names[int(counts.argmax())]
-    remedy = COLLAPSE_REMEDY if corrects else f"train longer, or lower {format_option('learning_rate')}"
     return [
         f"the network is right in {format_percent(accuracy, unit=' %')} of the validation rows, always saying "
         f"`{name}` in {format_percent(baseline, unit=' %')}: {remedy}"

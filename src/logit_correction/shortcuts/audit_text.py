@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from logit_correction.finding import BASELINE, MIN_CONFLICTS_TO_CHECK
-from logit_correction.formatting import capitalize, format_percent, format_row_count
+from logit_correction.formatting import capitalize, format_list, format_percent, format_row_count
 from logit_correction.shortcuts.answered_rows import count_answers
 from logit_correction.shortcuts.shift import ViewShift, describe_view_shift
 from logit_correction.shortcuts.summaries import (
@@ -17,6 +17,7 @@ from logit_correction.shortcuts.summaries import (
     AuditSummary,
     CandidateResult,
     Contrast,
+    ContrastRow,
     Interval,
     Selection,
     explain_how_to_overrule,
@@ -38,6 +39,9 @@ MAX_VIEW_SHIFTS = 8
 
 #: Labels, and views that changed, that the terminal names at most.
 MAX_SHORT_PHRASES = 2
+
+#: Words that a phrase names.
+MAX_PHRASE_TERMS = 3
 
 #: Words that a headline names where all words of the texts are the view.
 MAX_HEADLINE_TERMS = 2
@@ -455,7 +459,8 @@ def describe_corrections(selection: Selection) -> dict[str, tuple[Contrast, ...]
 def _describe_correction(result: CandidateResult, contrasts: Sequence[Contrast]) -> str:
     """Return the rows that a candidate corrects, in a sentence."""
     groups = describe_conflicts(contrasts)
-    if result.explained_by:
+    has_images = any(contrast.kind == "images" for contrast in contrasts)
+    if result.explained_by and not has_images:  # many views of images explain the same rows: what images show counts
         point = choose_word_forms(result.explained_by).point
         where = f"where {format_view_names(result.explained_by)} {point} to another label"
         groups = f"{where}: {groups}" if groups else where
@@ -464,17 +469,27 @@ def _describe_correction(result: CandidateResult, contrasts: Sequence[Contrast])
 
 def describe_conflicts(contrasts: Sequence[Contrast]) -> str:
     """Return the bias-conflicting rows of the first labels as a phrase; empty where nothing distinguishes them."""
-    phrases: dict[str, str] = {}
-    for row in (row for contrast in contrasts for row in contrast.rows):
-        is_more_frequent = (row.share or 0) >= (row.other_share or 0)
-        content = f"that look like `{row.looks_like}`" if row.looks_like else "that look like another"
-        if row.value:
-            content = f"with {row.value}"
-        elif row.term:
-            content = f"{'with' if is_more_frequent else 'without'} the word `{row.term}`"
-        if row.label not in phrases or (is_more_frequent and " without the word " in phrases[row.label]):
-            phrases[row.label] = f"rows labelled `{row.label}` {content}"
-    return ", and ".join(list(phrases.values())[:MAX_SHORT_PHRASES])
+    phrases = []
+    rows = [row for contrast in contrasts for row in contrast.rows]
+    for label in dict.fromkeys(row.label for row in rows):
+        of_label = [row for row in rows if row.label == label]
+        # What these rows have more often is named before what they lack.
+        has_more = [row for row in of_label if (row.share or 0) >= (row.other_share or 0)]
+        phrases.append(f"rows labelled `{label}` {_describe_property(has_more or of_label, bool(has_more))}")
+    return ", and ".join(phrases[:MAX_SHORT_PHRASES])
+
+
+def _describe_property(rows: Sequence[ContrastRow], is_more_frequent: bool) -> str:
+    """Return what rows of a label share, or lack, as a phrase that follows it."""
+    row = rows[0]
+    if row.value:
+        return f"with {row.value}"
+    if not row.term:
+        return f"that look like `{row.looks_like}`" if row.looks_like else "that look like another"
+    terms = [f"`{row.term}`{f' as in `{row.examples[0]}`' if row.examples else ''}" for row in rows[:MAX_PHRASE_TERMS]]
+    noun = "parts of words" if row.examples else "words"
+    preposition = "with" if is_more_frequent else "without"
+    return f"{preposition} {noun} such as {format_list(terms)}" if len(terms) > 1 else f"{preposition} {terms[0]}"
 
 
 def _describe_selection_in_short(selection: Selection) -> list[str]:

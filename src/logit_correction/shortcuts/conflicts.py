@@ -23,10 +23,13 @@ from logit_correction.pages.plots import encode_picture
 from logit_correction.shortcuts.heads import limit_to_one_thread
 from logit_correction.shortcuts.search import Search
 from logit_correction.shortcuts.summaries import Contrast, ContrastImage, ContrastRow
+from logit_correction.shortcuts.terms import format_term_rows, select_distinct_terms
 from logit_correction.training.fit import Trainer
+from logit_correction.types import ViewInputs
 from logit_correction.view_names import RICH, ViewName
+from logit_correction.views.base import available_views
 from logit_correction.views.tables import find_missing_values, find_most_frequent_categories, is_numeric
-from logit_correction.views.texts import Words
+from logit_correction.views.texts import TermView
 
 #: Labels that are shown: those of most bias-conflicting rows.
 MAX_LABELS = 6
@@ -42,6 +45,12 @@ NUM_NEAREST = 10
 #: Families of views of fine detail, which is lost where an image is made small; and the side of the crop that shows it.
 FINE_FAMILIES = {"file", "spectrum", "stripes", "texture"}
 CROP_SIDE = 64
+
+#: Images of at most so many pixels are shown whole: a page shows each of their pixels.
+MAX_WHOLE_SIDE = 160
+
+#: Families of views of terms: those of any text first, by which rows are described that no narrower view explains.
+TERM_FAMILIES = ("word", "characters", "opening", "closing")
 
 #: Training rows whose words and columns are compared at most; rows at even distances stand for the others.
 MAX_ROWS = 10_000
@@ -171,14 +180,20 @@ class ConflictDescriber:
         rows = table.split["train"]
         self._sample = np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MAX_ROWS)).astype(np.int64))
         self._rows = rows[self._sample]
+        self._terms: dict[str, tuple[TermView, NDArray[np.bool_]]] = {}
+
+    def _fit_terms(self, family: str) -> tuple[TermView, NDArray[np.bool_]]:
+        """Return a view of the sample's texts with its terms, and which rows have them (n, F)."""
+        if family not in self._terms:
+            (view,) = available_views(self._inputs, (family,))
+            assert isinstance(view, TermView)
+            view.fit(self._inputs)
+            self._terms[family] = view, view.features(self._inputs).numpy()[:, : len(view.terms)] > 0
+        return self._terms[family]
 
     @cached_property
-    def _words(self) -> tuple[list[str], NDArray[np.bool_]]:
-        """The words of the sample, and which rows have them (n, F)."""
-        inputs = self._table.view_inputs("train").take(torch.from_numpy(self._sample))
-        view = Words()
-        view.fit(inputs)
-        return view.terms, view.features(inputs).numpy()[:, : len(view.terms)] > 0
+    def _inputs(self) -> ViewInputs:
+        return self._table.view_inputs("train").take(torch.from_numpy(self._sample))
 
     @cached_property
     def _questions(self) -> list[Question]:
@@ -199,23 +214,35 @@ class ConflictDescriber:
         if self._table.texts is None and not self._table.columns:
             contrast = build_image_contrast(self._table, conflicts, views)
             return (contrast,) if contrast else ()
-        rows: list[ContrastRow] = []
-        for label in list_conflicting_labels(conflicts):
-            rows += self._describe_label(label, conflicts)
-        return (Contrast("conflicts", ", ".join(views), tuple(rows)),) if rows else ()
+        if self._table.texts is None:
+            rows = self._describe_labels(conflicts)
+            return (Contrast("conflicts", ", ".join(views), tuple(rows)),) if rows else ()
+        families = [ViewName.parse(view).family for view in views]
+        own_families = [family for family in families if family in TERM_FAMILIES]
+        for family in dict.fromkeys([*own_families, *TERM_FAMILIES[:2]]):
+            rows = self._describe_labels(conflicts, family)
+            if rows:
+                view, _ = self._fit_terms(family)
+                return (Contrast("conflicts", family, format_term_rows(view, rows, self._inputs.texts or [])),)
+        return ()
 
-    def _describe_label(self, label: str, conflicts: ConflictFrame) -> list[ContrastRow]:
-        """Return words or conditions that more of a label's rows of one side have than chance explains."""
+    def _describe_labels(self, conflicts: ConflictFrame, family: str = "") -> list[ContrastRow]:
+        """Return terms of a family of views, or conditions, that mark the bias-conflicting rows of any label."""
+        labels = list_conflicting_labels(conflicts)
+        return [row for label in labels for row in self._describe_label(label, conflicts, family)]
+
+    def _describe_label(self, label: str, conflicts: ConflictFrame, family: str) -> list[ContrastRow]:
+        """Return terms or conditions that more of a label's rows of one side have than chance explains."""
         sample = conflicts.iloc[self._sample]
         is_used = (sample["label"].eq(label) & sample["conflicting"].notna()).to_numpy()
         is_conflicting = sample["conflicting"].eq(True).to_numpy()[is_used]
         if min(is_conflicting.sum(), (~is_conflicting).sum()) < MIN_ROWS:
             return []
-        if self._table.texts is not None:
-            names, has_word = self._words
-            described = pd.DataFrame({"term": names})
-            has_property = has_word[is_used]
-            num_tests = len(names)
+        if family:
+            view, has_term = self._fit_terms(family)
+            described = pd.DataFrame({"term": view.terms})
+            has_property = has_term[is_used]
+            num_tests = len(view.terms)
             max_rows = MAX_WORDS
         else:
             conditions, has_property, num_tests = self._find_conditions(is_used, is_conflicting)
@@ -232,11 +259,14 @@ class ConflictDescriber:
             counts[differs], other_counts[differs], num_rows, num_other_rows
         )
         is_significant = log_p_value < np.log(ERROR_LEVEL / max(1, num_tests))
+        length = np.array([len(name) for name in described.iloc[differs, 0]])
+        order = np.lexsort((-length, log_p_value))  # of parts of words in the same rows the longest says most
+        by_p_value = np.flatnonzero(differs)[order[is_significant[order]]].tolist()
         described = described.assign(rows=counts, other_rows=other_counts, share=shares, other_share=other_shares)
-        order = np.argsort(log_p_value, kind="stable")
-        shown = described[differs].iloc[order[is_significant[order]][:max_rows]]
+        shown = described.iloc[select_distinct_terms(by_p_value, has_property, max_rows, family == "characters")]
         looks_like = find_main_attribute(conflicts[conflicts["label"].eq(label)])
-        return [ContrastRow(str(label), looks_like=looks_like, **row) for row in shown.to_dict("records")]
+        records: list[dict[str, Any]] = shown.to_dict("records")  # type: ignore[assignment]
+        return [ContrastRow(str(label), looks_like=looks_like, **record) for record in records]
 
     def _find_conditions(
         self, is_used: NDArray[np.bool_], is_conflicting: NDArray[np.bool_]
@@ -372,7 +402,7 @@ def build_image_contrast(table: DataTable, conflicts: ConflictFrame, views: Sequ
         views: That are corrected by.
     """
     names = [ViewName.parse(view) for view in views]
-    crop = CROP_SIDE if any(name.family in FINE_FAMILIES for name in names) else None
+    crop = _choose_crop(table, conflicts) if any(name.family in FINE_FAMILIES for name in names) else None
     cells = () if crop else tuple(name.member for name in names if name.family == "places")
     rows = []
     aligned = conflicts[conflicts["conflicting"].eq(False)]
@@ -405,6 +435,14 @@ def build_image_contrast(table: DataTable, conflicts: ConflictFrame, views: Sequ
         num_other_rows = len(sides["agree"])
         rows.append(ContrastRow(str(label), rows=num_rows, other_rows=num_other_rows, looks_like=looks_like, **images))
     return Contrast("images", ", ".join(views), tuple(rows), cells, crop) if rows else None
+
+
+def _choose_crop(table: DataTable, conflicts: ConflictFrame) -> int:
+    """Return the side of the crop: that of the whole image where a page can show all its pixels, by the first one."""
+    file = None if table.files is None or conflicts.empty else table.files[int(conflicts["row"].iloc[0])]
+    shape = table.info.input_shape if file is None else read_picture(file, None).pixels.shape
+    side = max(shape[1:], default=0)
+    return side if CROP_SIDE < side <= MAX_WHOLE_SIDE else CROP_SIDE
 
 
 def measure_resemblance(

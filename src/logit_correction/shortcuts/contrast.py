@@ -18,6 +18,7 @@ from logit_correction.data.table import DataTable
 from logit_correction.shortcuts.conflicts import ValueFormatter, build_image_contrast
 from logit_correction.shortcuts.heads import select_features_by_correlation, standardize
 from logit_correction.shortcuts.summaries import Contrast, ContrastRow
+from logit_correction.shortcuts.terms import format_term_rows, select_distinct_terms
 from logit_correction.types import Array, ViewInputs
 from logit_correction.view_names import ViewName
 from logit_correction.views.base import View, available_views, find_views
@@ -31,11 +32,14 @@ from logit_correction.views.tables import (
     find_most_frequent_categories,
     is_numeric,
 )
-from logit_correction.views.texts import EDGE_MARK, Form, TermView
+from logit_correction.views.texts import Form, TermView
 
 #: Terms of each label: of the views of a shortcut, and of those that are always shown.
 MAX_TERMS = 4
 MAX_TYPICAL_TERMS = 8
+
+#: Terms of the greatest correlation among which each of these is chosen: many of them may be in the same rows.
+CANDIDATES_PER_TERM = 8
 
 #: Values of a column, bins of its numbers, and parts of each of two columns.
 MAX_VALUES = 12
@@ -81,8 +85,10 @@ def _build_view_contrast(
     if isinstance(view, TermView):
         view.fit(inputs)
         features = view.features(inputs)
-        terms = _build_term_contrast_rows(format_terms(view), features, label, table.label_names, max_terms)
-        return [Contrast("terms", view.name, terms)]
+        rows = _build_term_contrast_rows(
+            view.terms, features, label, table.label_names, max_terms, view.name == "characters"
+        )
+        return [Contrast("terms", view.name, format_term_rows(view, rows, inputs.texts or []))]
     if view.name == "missing":
         gaps = {column: find_missing_values(values) for column, values in inputs.columns.items()}
         gaps = {column: is_missing for column, is_missing in gaps.items() if is_missing.any()}
@@ -127,36 +133,39 @@ def _build_text_form_contrast_rows(
     return tuple(rows)
 
 
-def format_terms(view: TermView) -> list[str]:
-    """Return the terms of a view for people: those at the edge of a text with a note in words."""
-    note = {"opening": " (first word)", "closing": " (last word)"}.get(view.name, "")
-    return [term.removeprefix(EDGE_MARK) + note if term.startswith(EDGE_MARK) else term for term in view.terms]
-
-
 def _build_term_contrast_rows(
-    terms: Sequence[str], features: Tensor, label: Tensor, label_names: Sequence[str], max_terms: int = MAX_TERMS
+    terms: Sequence[str],
+    features: Tensor,
+    label: Tensor,
+    label_names: Sequence[str],
+    max_terms: int = MAX_TERMS,
+    are_parts: bool = False,
 ) -> tuple[ContrastRow, ...]:
     """Return the terms that correlate most with each label, and the rows of this and of other labels with them."""
     sizes = torch.bincount(label, minlength=len(label_names)).clamp_min(1)
-    rows = []
-    for column in select_features_by_correlation(features, label, len(label_names), max_terms).tolist():
+    strongest = select_features_by_correlation(features, label, len(label_names), max_terms * CANDIDATES_PER_TERM)
+    rows: dict[int, ContrastRow] = {}
+    for column in strongest.tolist():
         counts = torch.bincount(label[features[:, column] > 0], minlength=len(label_names))
         if not counts.any():  # a view that learnt no term has one empty feature
             continue
         best = int((counts / sizes).argmax())
         count = int(counts[best])
         other_count = int(counts.sum()) - count
-        rows.append(
-            ContrastRow(
-                str(label_names[best]),
-                term=terms[column],
-                rows=count,
-                other_rows=other_count,
-                share=count / int(sizes[best]),
-                other_share=other_count / max(1, int((label != best).sum())),
-            )
+        rows[column] = ContrastRow(
+            str(label_names[best]),
+            term=terms[column],
+            rows=count,
+            other_rows=other_count,
+            share=count / int(sizes[best]),
+            other_share=other_count / max(1, int((label != best).sum())),
         )
-    return tuple(sorted(rows, key=lambda row: (row.other_share or 0) - (row.share or 0)))
+    by_difference = sorted(rows, key=lambda column: (rows[column].other_share or 0) - (rows[column].share or 0))
+    shown: list[int] = []
+    for name in map(str, label_names):
+        of_label = [column for column in by_difference if rows[column].label == name]
+        shown += select_distinct_terms(of_label, features.numpy() > 0, max_terms, are_parts)
+    return tuple(rows[column] for column in by_difference if column in shown)
 
 
 def assign_column_parts(

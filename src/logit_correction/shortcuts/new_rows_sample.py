@@ -19,7 +19,7 @@ from logit_correction.pages.plots import encode_picture
 from logit_correction.runs.assemble import PreparedRun
 from logit_correction.seeds import derive_seed
 from logit_correction.shortcuts.auto import Auto
-from logit_correction.shortcuts.contrast import assign_column_parts, format_terms
+from logit_correction.shortcuts.contrast import assign_column_parts
 from logit_correction.shortcuts.shift import (
     ValueShare,
     ViewShift,
@@ -27,6 +27,7 @@ from logit_correction.shortcuts.shift import (
     compare_value_shares,
     measure_view_shift,
 )
+from logit_correction.shortcuts.terms import format_terms
 from logit_correction.types import Array, ViewInputs
 from logit_correction.view_names import EVERYTHING, ViewName
 from logit_correction.views.base import View, available_views, compute_features

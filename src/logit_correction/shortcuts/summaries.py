@@ -113,7 +113,8 @@ class ContrastRow:
 
     Attributes:
         label: The label that a term, a value or an image belongs to.
-        term: A word, or a property of the form of texts.
+        term: A word, a part of words, or a property of the form of texts.
+        examples: Words that hold the part of words.
         value: A value of a column, or a bin.
         rows: Rows of the label with the term or value; ``other_rows``, of other labels.
         share: Share of the label's rows; ``other_share``, of the rows of other labels.
@@ -124,6 +125,7 @@ class ContrastRow:
 
     label: str
     term: str | None = None
+    examples: tuple[str, ...] = ()
     value: str | None = None
     rows: int | None = None
     other_rows: int | None = None
