@@ -8,8 +8,9 @@ taken for not blond. All rows are training rows, whose labels are known; which o
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
-from typing import Any, NamedTuple, TypeAlias
+from functools import cached_property, partial
+from itertools import starmap
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -80,20 +81,6 @@ ValueFormatter: TypeAlias = Callable[[NDArray[Any]], list[str]]
 
 #: Rows with columns row, label, attribute, conflicting and score, of all training rows in their order.
 ConflictFrame: TypeAlias = pd.DataFrame
-
-
-class Question(NamedTuple):
-    """Something that a condition can ask of a row: the number in a column, or whether it holds a name, or nothing.
-
-    Attributes:
-        column: The column.
-        values: (n,) float64, compared with a threshold: numbers, or 1 where the answer is yes.
-        answers: What follows the column in words where the answer is no and where it is yes; None of numbers.
-    """
-
-    column: str
-    values: NDArray[np.float64]
-    answers: tuple[str, str] | None = None
 
 
 def estimate_conflicts(trainer: Trainer) -> ConflictFrame | None:
@@ -196,12 +183,12 @@ class ConflictDescriber:
         return self._table.view_inputs("train").take(torch.from_numpy(self._sample))
 
     @cached_property
-    def _questions(self) -> list[Question]:
-        rows = self._rows.numpy()
+    def _questions(self) -> list[tuple[str, NDArray[np.float64]]]:
+        """What a condition can ask of the rows of the sample: columns, each with numbers or answers (n,)."""
         return [
-            question
+            (column, answers)
             for column, values in self._table.columns.items()
-            for question in _list_questions(column, np.asarray(values)[rows])
+            for answers in _list_answers(np.asarray(values)[self._rows])
         ]
 
     def describe(self, conflicts: ConflictFrame, views: Sequence[str] = ()) -> tuple[Contrast, ...]:
@@ -278,7 +265,7 @@ class ConflictDescriber:
         from sklearn.tree import DecisionTreeClassifier
 
         questions = self._questions
-        features = np.stack([question.values[is_used] for question in questions], axis=1)
+        features = np.stack([answers[is_used] for _, answers in questions], axis=1)
         num_tests = sum(len(np.unique(values)) for values in features.T)
         tree = DecisionTreeClassifier(
             max_depth=2,
@@ -297,43 +284,40 @@ class ConflictDescriber:
             if is_conflicting[is_met].mean() <= is_conflicting.mean():
                 continue
             row = features[is_met][:1]
-            answers: dict[str, dict[Any, str]] = {}  # of two bounds to one side the later is the narrower
-            is_left: dict[str, NDArray[np.bool_]] = {}
+            is_left: dict[str, NDArray[np.bool_]] = {}  # rows of the sample that the steps of a column leave
             for step in tree.decision_path(row).indices[:-1].tolist():  # the last one is the leaf
-                question = questions[tree.tree_.feature[step]]
-                column = question.column
+                number = tree.tree_.feature[step]
                 threshold = tree.tree_.threshold[step]
-                is_yes = bool(row[0, tree.tree_.feature[step]] > threshold)
-                answer = self._format_answer(question, threshold, is_yes)
-                answers.setdefault(column, {})[is_yes, question.answers] = answer
-                is_left[column] = ((question.values > threshold) == is_yes) & is_left.get(column, True)
-            texts = [self._format_condition(column, [*answers[column].values()], is_left[column]) for column in answers]
-            conditions.append(" and ".join(texts))
+                column, answers = questions[number]
+                is_same_side = (answers > threshold) == (row[0, number] > threshold)
+                is_left[column] = is_same_side & is_left.get(column, True)
+            conditions.append(" and ".join(starmap(self._format_condition, is_left.items())))
             met.append(is_met[:, np.newaxis])
         return conditions, np.concatenate(met, axis=1), num_tests
 
-    def _format_condition(self, column: str, answers: Sequence[str], is_left: NDArray[np.bool_]) -> str:
-        """Return answers about a column, or the values that they leave, whichever is shorter.
+    def _format_condition(self, column: str, is_left: NDArray[np.bool_]) -> str:
+        """Return what rows of the sample have in a column and others not, in the shortest form.
 
         Args:
             column: The column.
-            answers: What follows its name, such as ``≠ north``.
-            is_left: (n,) the rows of the sample that have these answers.
+            is_left: (n,) the rows.
         """
-        condition = " and ".join(f"{column} {answer}" for answer in answers)
-        values = np.asarray(self._table.columns[column])[self._rows][is_left]
-        distinct = np.unique(values)
-        if find_missing_values(values).any() or len(distinct) > MAX_NAMES:
+        values = np.asarray(self._table.columns[column])[self._rows]
+        is_missing = find_missing_values(values)
+        left = np.unique(values[is_left & ~is_missing])
+        excluded = np.unique(values[~is_left & ~is_missing])
+        if not len(left) or not len(excluded):
+            return f"{column} {'has a value' if len(left) else 'is empty'}"
+        format_values = partial(self._table.format_column_values, column)
+        if is_numeric(values):
+            bounds = {">": excluded[excluded < left[0]][-1:], "≤": left[-1:] if excluded[-1] > left[-1] else left[:0]}
+            steps = [f"{sign} {text}" for sign, bound in bounds.items() for text in format_values(bound)]
+        else:
+            steps = [f"≠ {name}" for name in format_values(excluded)]
+        condition = " and ".join(f"{column} {step}" for step in steps)
+        if is_missing[is_left].any() or len(left) > MAX_NAMES:
             return condition
-        names = self._table.format_column_values(column, distinct)
-        return min(f"{column} = {' or '.join(names)}", condition, key=len)
-
-    def _format_answer(self, question: Question, threshold: float, is_yes: bool) -> str:
-        if question.answers is not None:
-            return question.answers[is_yes]
-        below = question.values[question.values <= threshold].max(keepdims=True)
-        bound = self._table.format_column_values(question.column, below)[0]
-        return f"{'>' if is_yes else '≤'} {bound}"
+        return min(f"{column} = {' or '.join(format_values(left))}", condition, key=len)
 
 
 def compute_fisher_exact_log_p_values(
@@ -361,21 +345,16 @@ def compute_fisher_exact_log_p_values(
     return np.asarray(np.minimum(above, below))
 
 
-def _list_questions(column: str, values: NDArray[Any]) -> list[Question]:
-    """Return what a condition can ask of a column: its numbers, or its commonest names; and whether it is empty."""
+def _list_answers(values: NDArray[Any]) -> list[NDArray[np.float64]]:
+    """Return the numbers of a column, or which rows hold each of its commonest names; and which rows hold nothing."""
     is_missing = find_missing_values(values)
-    questions = []
-    if is_missing.any():
-        questions.append(Question(column, is_missing.astype(np.float64), ("has a value", "is empty")))
+    answers = [is_missing.astype(np.float64)] if is_missing.any() else []
     present = values[~is_missing]
     if is_numeric(values):
         numbers = values.astype(np.float64)
         typical = np.median(numbers[~is_missing]) if len(present) else 0.0
-        return [*questions, Question(column, np.where(is_missing, typical, numbers))]
-    return questions + [
-        Question(column, (values == name).astype(np.float64), (f"≠ {name}", f"= {name}"))
-        for name in find_most_frequent_categories(present, MAX_NAMES)
-    ]
+        return [*answers, np.where(is_missing, typical, numbers)]
+    return answers + [(values == name).astype(np.float64) for name in find_most_frequent_categories(present, MAX_NAMES)]
 
 
 def list_conflicting_labels(conflicts: ConflictFrame) -> list[str]:
