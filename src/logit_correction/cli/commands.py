@@ -17,7 +17,7 @@ from typing import Any, Literal, TextIO
 from jsonargparse.typing import PositiveInt
 
 from logit_correction.errors import InputError, check_range, warn_user
-from logit_correction.formatting import format_first, suggest_name
+from logit_correction.formatting import suggest_name
 from logit_correction.registry import ComponentConfig
 from logit_correction.runs.options import ESTIMATOR_OPTIONS, PRESETS, RunConfig, complete_config
 from logit_correction.serialization import format_json
@@ -318,6 +318,7 @@ def _predict_lines(run: Any, inputs: list[Path]) -> Iterator[list[list[str]]]:
     raised before any line. With several inputs the name of a row starts with its file.
     """
     from logit_correction.data.cells import get_row_noun
+    from logit_correction.data.rows import describe_row_errors
     from logit_correction.spreadsheets import escape_formula
     from logit_correction.unicode_text import escape_undecodable
 
@@ -351,8 +352,7 @@ def _predict_lines(run: Any, inputs: list[Path]) -> Iterator[list[list[str]]]:
     if errors:
         count = sum(map(len, errors))
         problem = "1 row has no answer" if count == 1 else f"{count:,} rows have no answer"
-        details = format_first([f"{error.place}: {error}" for error in errors], 3, "; ")
-        warn_user(f"{problem}: {details}")
+        warn_user(f"{problem}: {describe_row_errors(errors)}")
 
 
 def export_command(run: Path, *, format: str, out: Path, trust_code: bool = False) -> int:

@@ -131,6 +131,11 @@ class RowErrors:
         return format_first(parts, separator="; ")
 
 
+def describe_row_errors(errors: Sequence[RowErrors]) -> str:
+    """Return the errors of several parts of the rows, with the place of each; of many parts the first three."""
+    return format_first([f"{part.place}: {part}" for part in errors], MAX_ROWS_SHOWN, "; ")
+
+
 @dataclass(frozen=True)
 class Rows:
     """Rows before they are read, in one of four forms: ``frame``, ``files``, ``texts`` or ``values``.

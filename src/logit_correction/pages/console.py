@@ -50,8 +50,8 @@ MAX_WORD_LENGTH_OF_MANY = 14
 #: Largest number of labels that are listed one by one.
 MAX_LABELS = 30
 
-#: Least number of characters that the column of an attribute value takes.
-MIN_COLUMN_WIDTH = 6
+#: Characters of a line in which any table has room.
+MAX_TABLE_WIDTH = 10**6
 
 #: If there are more groups than this, those without rows are left out.
 MAX_GROUPS = 30
@@ -106,8 +106,8 @@ def build_console_table(
         if table.columns:
             heading = textwrap.fill(heading, HEADING_WIDTH, break_long_words=False)
         justify: Any = "right" if pd.api.types.is_numeric_dtype(dtype) else "left"
-        min_width = _measure_longest_word(heading)  # a heading breaks only between its words
-        table.add_column(Text(heading), justify=justify, min_width=min_width, overflow="fold")
+        longest_word = max(map(len, heading.split()), default=1)  # a heading breaks only between its words
+        table.add_column(Text(heading), justify=justify, min_width=longest_word, overflow="fold")
     for row in frame.itertuples(index=False, name=None):
         cells = []
         for value, best_value in zip(row, best_values, strict=True):
@@ -116,11 +116,6 @@ def build_console_table(
             cells.append(Text(text, "bold" if best_value is not None and value == best_value else ""))
         table.add_row(*cells)
     return table
-
-
-def _measure_longest_word(text: str) -> int:
-    """Return its length as a table shows it."""
-    return max(map(len, shorten_words(text, MAX_WORD_LENGTH).split()), default=1)
 
 
 def print_wrapped(console: Console, text: str, style: str = "") -> None:
@@ -207,16 +202,17 @@ def print_data_summary(table: DataTable, name: str, method: str = "") -> None:
         return
     attributes = list(table.attribute_names)
     counts = table.count_groups("train")
-    width = sum(max(MIN_COLUMN_WIDTH, 2 + _measure_longest_word(name)) for name in attributes)
-    if len(labels) > MAX_LABELS or max(map(_measure_longest_word, labels)) + width > console.width:
+    frame = pd.DataFrame(counts.tolist(), columns=attributes)
+    frame.insert(0, "label", labels, allow_duplicates=True)
+    group_table = build_console_table(frame)
+    width = console.measure(group_table, options=console.options.update(width=MAX_TABLE_WIDTH)).maximum
+    if len(labels) > MAX_LABELS or width > console.width:
         empty = f"{int((counts == 0).sum()):,} of {counts.numel():,} groups have no training rows"
         groups = f"{len(labels):,} labels x {len(attributes):,} attribute values"
         print_wrapped(console, f"{groups}: {empty}, the largest has {int(counts.max()):,}")
         return
-    frame = pd.DataFrame(counts.tolist(), columns=attributes)
-    frame.insert(0, "label", labels, allow_duplicates=True)
     print_wrapped(console, "training rows per group (label x attribute)")
-    console.print(build_console_table(frame))
+    console.print(group_table)
 
 
 def print_run_metrics(run_dirs: Sequence[Path], page_path: Path, printed_notes: Sequence[str] = ()) -> None:

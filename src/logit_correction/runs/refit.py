@@ -19,7 +19,6 @@ from logit_correction.evaluation.report import RefitSummary
 from logit_correction.formatting import format_option
 from logit_correction.runs.assemble import PreparedRun, build_checked_algorithm, build_training_rows
 from logit_correction.runs.average import build_trainer
-from logit_correction.runs.model import FittedModel
 from logit_correction.training.fit import Trainer
 
 
@@ -29,12 +28,10 @@ class Refit:
 
     Attributes:
         trainer: At its end; rows of splits that were given are predicted by it.
-        model: What it trained.
         summary: For the report.
     """
 
     trainer: Trainer
-    model: FittedModel
     summary: RefitSummary
 
 
@@ -88,7 +85,7 @@ def train_on_all_rows(prepared_refit: PreparedRun, trainer: Trainer, checkpoint:
     last = build_trainer(prepared_refit, trainer.display, trainer.device, checkpoint, last_epochs=epochs)
     last.run(resume=resume and last.can_resume())
     summary = RefitSummary(rows=num_rows, epochs=epochs, splits=list(table.drawn))
-    return Refit(last, prepared_refit.build_model(), summary)
+    return Refit(last, summary)
 
 
 def _scale_epochs(count: int, table: DataTable, extended_table: DataTable) -> int:

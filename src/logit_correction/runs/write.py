@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,9 @@ def write_run(fit: Trainer, model: FittedModel, out: Path, refit: Refit | None =
     fit.record.write(out / run_folder.METRICS)
     test.save(out / run_folder.PREDICTIONS)
     validation.save(out / run_folder.VALIDATION)
-    write_checkpoint(out / run_folder.CHECKPOINT, **(model if refit is None else refit.model).state())
+    if refit is not None:
+        model = replace(model, algorithm=refit.trainer.algorithm)
+    write_checkpoint(out / run_folder.CHECKPOINT, **model.state())
     report = Report(
         method=config.method.name,
         method_options=config.method.options,

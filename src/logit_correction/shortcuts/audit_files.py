@@ -195,15 +195,12 @@ def write_summary(
 
 def read_kept_pictures(out_dir: Path, audit_dir: Path) -> dict[str, str]:
     """Return row number -> picture of the rows of all sheets; empty where rows are not image files."""
-    if (out_dir / PICTURES).is_file():
-        return _read_pictures(out_dir / PICTURES)
-    if not (audit_dir / PICTURES).is_file():
-        return {}
-    verify_checksum(audit_dir / PICTURES, REMEDY)
-    return _read_pictures(audit_dir / PICTURES)
-
-
-def _read_pictures(file: Path) -> dict[str, str]:
+    file = out_dir / PICTURES
+    if not file.is_file():
+        file = audit_dir / PICTURES
+        if not file.is_file():
+            return {}
+        verify_checksum(file, REMEDY)
     pictures: dict[str, str] = from_json_values(dict[str, str], read_json_file(file, REMEDY), PICTURES)
     return pictures
 

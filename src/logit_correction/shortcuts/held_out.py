@@ -63,9 +63,9 @@ def predict_held_out(run: str, info: DataInfo, rows: TrainingRows, device: torch
     refit = Report.read(run).refit
     if refit is not None and "valid" in refit.splits:
         probabilities = torch.from_numpy(Predictions.load(Path(run) / VALIDATION).probabilities).float()
-        return HeldOutPredictions("valid", positions, probabilities, torch.zeros_like(positions), EXAMINED)
-    network: nn.Module = import_component("network", "FromRun", NETWORKS)(info=info, run=run).eval().to(device)
-    probabilities = compute_network_outputs(network, valid.view_inputs, next(network.parameters())).softmax(dim=1)
+    else:
+        network: nn.Module = import_component("network", "FromRun", NETWORKS)(info=info, run=run).eval().to(device)
+        probabilities = compute_network_outputs(network, valid.view_inputs, next(network.parameters())).softmax(dim=1)
     return HeldOutPredictions("valid", positions, probabilities, torch.zeros_like(positions), EXAMINED)
 
 

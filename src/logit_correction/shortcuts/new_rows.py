@@ -22,7 +22,7 @@ from logit_correction.data.cells import convert_to_texts, get_row_noun
 from logit_correction.data.image_folders import list_folder, list_own_images
 from logit_correction.data.labels import find_name_positions
 from logit_correction.data.loading import BatchLoader, compute_evaluation_batch_size
-from logit_correction.data.rows import RowErrors, Rows
+from logit_correction.data.rows import RowErrors, Rows, describe_row_errors
 from logit_correction.data.splits import NEW
 from logit_correction.data.stores import build_view_inputs
 from logit_correction.data.table import DataTable
@@ -134,13 +134,11 @@ def read_new_rows(opened_rows: Sequence[Rows] | None, prepared_run: PreparedRun)
         frames.append(frame[part.errors.is_good.numpy()])
         errors += [part.errors] if part.errors else []
         count += len(part)
-    num_left_out = sum(map(len, errors))
-    if errors and num_left_out == count:
-        errors[0].raise_if_any()
     if errors:
-        examples = "; ".join(f"{part_errors.place}: {part_errors}" for part_errors in errors[:3])
-        more = "; and more" if len(errors) > 3 else ""
-        report_note(f"{format_row_count(num_left_out)} left out of the new rows: {examples}{more}")
+        num_left_out = sum(map(len, errors))
+        if num_left_out == count:
+            errors[0].raise_if_any()
+        report_note(f"{format_row_count(num_left_out)} left out of the new rows: {describe_row_errors(errors)}")
     return DescribedNewRows(build_new_rows_table(frames, table), tuple(notes))
 
 

@@ -150,14 +150,11 @@ class NewRowsSample:
         if isinstance(view, TermView):
             return compare_term_shares(format_terms(view), old_features, new_features) if view.terms else []
         if view.name == "missing":
-            return [
-                ValueShare(
-                    name,
-                    float(find_missing_values(valid_inputs.columns[name]).mean()),
-                    float(find_missing_values(new_columns[name]).mean()),
-                )
-                for name in new_columns
+            gaps = [
+                np.stack([find_missing_values(columns[name]) for name in new_columns], axis=1)
+                for columns in (valid_inputs.columns, new_columns)
             ]
+            return compare_term_shares([*new_columns], *gaps)
         if family != "column":
             return []
         values = np.concatenate([valid_inputs.columns[member], new_columns[member]])

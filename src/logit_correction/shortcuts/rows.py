@@ -76,10 +76,15 @@ def build_rows_frame(
         estimates = [ShortcutPrediction(candidate.attribute, candidate.probabilities)]
         positions = examined
     label = table.label[rows]
-    frame = _describe_rows(table, rows, views)
-    frame["split"] = np.where(np.arange(len(rows)) < len(table.split["train"]), "train", "valid")
-    frame = frame.assign(label=names[label.numpy()], attribute=None, conflicting=None, score=np.nan)
-    frame = frame.assign(view_label=None, sure=None)
+    frame = _describe_rows(table, rows, views).assign(
+        split=np.where(np.arange(len(rows)) < len(table.split["train"]), "train", "valid"),
+        label=names[label.numpy()],
+        attribute=None,
+        conflicting=None,
+        score=np.nan,
+        view_label=None,
+        sure=None,
+    )
     frame = pd.concat([frame, pd.DataFrame(np.nan, frame.index, [f"p_{name}" for name in names])], axis=1)
     if views:
         _fill_in_estimates(frame, positions, label[positions], estimates, names)
