@@ -26,6 +26,9 @@ from logit_correction.spreadsheets import format_spreadsheet_rows
 
 SCRIPT = (Path(__file__).parent / "answering.js").read_text(encoding="utf-8")
 
+#: The file that the browser saves, as an audit calls it.
+SHEET = "sheet.csv"
+
 #: What the content security policy of a page must list for the script to run.
 SCRIPT_HASH = "sha256-" + base64.b64encode(hashlib.sha256(SCRIPT.encode()).digest()).decode()
 
@@ -62,19 +65,18 @@ class OpenSheet:
     rows: Sequence[RowToLabel]
 
 
-def build_answering_form(sheet: OpenSheet, label_names: Sequence[str], file: str = "sheet.csv") -> dict[str, Any]:
+def build_answering_form(sheet: OpenSheet, label_names: Sequence[str]) -> dict[str, Any]:
     """Build what the template ``answering.html.j2`` needs as its variable ``answering``.
 
     Args:
         sheet: The rows to label.
         label_names: Names of the labels.
-        file: Name of the file that the browser saves.
     """
     from markupsafe import Markup
 
     cells = format_spreadsheet_rows(pd.DataFrame({"label": list(label_names)}))[1:]
     content = {
-        "file": file,
+        "file": SHEET,
         "heading": sheet.heading,
         "labels": [{"name": name, "cell": cell} for name, cell in zip(label_names, cells, strict=True)],
         "rows": [{"name": row.name, "cells": row.cells} for row in sheet.rows],
@@ -85,7 +87,7 @@ def build_answering_form(sheet: OpenSheet, label_names: Sequence[str], file: str
     data = json.dumps({**content, "key": f"answers-{digest[:16]}"}).replace("<", "\\u003c")
     return {
         "rows": sheet.rows,
-        "file": file,
+        "file": SHEET,
         "data": Markup(data),
         "script": Markup(SCRIPT),
         "script_hash": SCRIPT_HASH,

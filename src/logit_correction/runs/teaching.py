@@ -25,7 +25,6 @@ and a correction that only makes predictions less certain seems to be better.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -141,7 +140,7 @@ def compute_brier_score(logits: Array, label: Array) -> Array:
     return np.asarray(np.square(probability - np.eye(logits.shape[1])[label]).sum(axis=1))
 
 
-def assign_folds(offset: Array, label: Array, num_folds: int = NUM_FOLDS) -> Array:
+def assign_folds(offset: Array, label: Array) -> Array:
     """Return the fold of each labelled row, the same in any order of the rows.
 
     Rows are dealt out in the order of label and Brier score, so each fold has its share of every label and of rows
@@ -150,17 +149,16 @@ def assign_folds(offset: Array, label: Array, num_folds: int = NUM_FOLDS) -> Arr
     Args:
         offset: (n, L) logits of the classifier to correct.
         label: (n,) labels.
-        num_folds: Number of folds; at most one for each row.
 
     Returns:
         (n,) numbers from 0.
 
-    >>> assign_folds(np.zeros((4, 2)), np.array([0, 1, 0, 1]), num_folds=2)
-    array([0, 0, 1, 1])
+    >>> assign_folds(np.zeros((10, 2)), np.arange(10) % 2)
+    array([0, 0, 1, 1, 2, 2, 3, 3, 4, 4])
     """
     order = np.lexsort((compute_brier_score(offset, label), label))
     fold = np.empty(len(label), dtype=np.int64)
-    fold[order] = np.arange(len(label)) % min(num_folds, len(label))
+    fold[order] = np.arange(len(label)) % min(NUM_FOLDS, len(label))
     return fold
 
 
@@ -168,16 +166,14 @@ def cross_validate_strengths(
     features: Array,
     offset: Array,
     label: Array,
-    strengths: Sequence[float] = STRENGTHS,
     weight: Array | None = None,
 ) -> Array:
-    """Return how much each strength of the prior adds to the Brier score of the given classifier on held-out rows.
+    """Return how much each of ``STRENGTHS`` adds to the Brier score of the given classifier on held-out rows.
 
     Args:
         features: (n, F) of the labelled rows, centred and scaled.
         offset: (n, L) logits of the classifier to correct.
         label: (n,) labels.
-        strengths: The S strengths to try.
         weight: (n,) weights of the rows, in training and in the mean; None weights them equally.
 
     Returns:
@@ -187,8 +183,8 @@ def cross_validate_strengths(
     features = features @ np.linalg.svd(features, full_matrices=False)[2].T  # the rows span few of the F dimensions
     fold = assign_folds(offset, label)
     loss_without = compute_brier_score(offset, label)
-    excess = np.empty((len(strengths), len(label)))
-    for number, strength in enumerate(strengths):
+    excess = np.empty((len(STRENGTHS), len(label)))
+    for number, strength in enumerate(STRENGTHS):
         logits = np.array(offset, dtype=np.float64)
         for held_out in (fold == value for value in range(fold.max() + 1)):
             seen = ~held_out
@@ -198,27 +194,26 @@ def cross_validate_strengths(
     return excess
 
 
-def select_strength(excess_losses: Array, confidence: float = GUARD_CONFIDENCE) -> int | None:
+def select_strength(excess_losses: Array) -> int | None:
     """Return the position of the strength that cross-validation prefers, or None where no correction is better.
+
+    A strength is better than none if the upper end of the one-sided t interval of its mean difference is below 0.
 
     Args:
         excess_losses: (S, n) differences of Brier scores, as ``cross_validate_strengths`` returns them.
-        confidence: Of the one-sided t interval of their mean, from 0.5. A strength whose upper end is below 0 is better
-            than none. 0.5 selects by the mean alone, which changes a good classifier by chance; greater values keep it
-            more often, and learn less from few labels.
 
     Returns:
         The position of the lowest upper end if it is below 0, else None.
 
     >>> excess = np.array([[-0.1, -0.2, -0.1, -0.2], [-2.0, 0.5, -1.0, 0.5]])
-    >>> select_strength(excess), select_strength(excess, confidence=0.5)
-    (0, 1)
+    >>> select_strength(excess)
+    0
     >>> select_strength(excess[1:]) is None
     True
     """
     num_rows = excess_losses.shape[1]
     standard_error = excess_losses.std(axis=1, ddof=1) / np.sqrt(num_rows)
-    upper_end = excess_losses.mean(axis=1) + student_t(num_rows - 1).ppf(confidence) * standard_error
+    upper_end = excess_losses.mean(axis=1) + student_t(num_rows - 1).ppf(GUARD_CONFIDENCE) * standard_error
     best = int(upper_end.argmin())
     return best if upper_end[best] < 0 else None
 
@@ -229,8 +224,6 @@ def fit_guarded_logit_correction(
     label: Array,
     mean: Array,
     scale: float,
-    *,
-    confidence: float = GUARD_CONFIDENCE,
     weight: Array | None = None,
 ) -> LogitCorrection:
     """Learn a correction of a classifier's logits from labelled target rows, or none where it would not help.
@@ -243,7 +236,6 @@ def fit_guarded_logit_correction(
         label: (n,) labels, 0..L - 1.
         mean: (F,) mean of the features over the training rows.
         scale: Root mean squared length of the centred features of all target rows; see ``compute_feature_scale``.
-        confidence: With which a correction must be better than none in cross-validation; see ``select_strength``.
         weight: (n,) number of target rows for which each labelled row stands, of any scale, such as the inverse of its
             inclusion probability; its square root counts. None weights all equally.
 
@@ -264,7 +256,7 @@ def fit_guarded_logit_correction(
     if weight is not None:
         weight = weight**WEIGHT_POWER
         weight = weight / weight.mean()  # so that the strengths mean the same
-    position = select_strength(cross_validate_strengths(scaled, offset, label, weight=weight), confidence)
+    position = select_strength(cross_validate_strengths(scaled, offset, label, weight))
     if position is None:
         return LogitCorrection(coefficients, mean, scale, None)
     coefficients = fit_logit_correction(scaled, offset, label, STRENGTHS[position], weight)

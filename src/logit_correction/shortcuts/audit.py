@@ -34,7 +34,7 @@ from logit_correction.data.splits import NEW
 from logit_correction.data.table_files import read_frame
 from logit_correction.errors import InputError, check_range, warn_user
 from logit_correction.formatting import NBSP, format_option, format_reason
-from logit_correction.pages.answering import LabelSheet
+from logit_correction.pages.answering import SHEET, LabelSheet
 from logit_correction.registry import ComponentConfig, copy_without_download, forbid_untrusted_names, parse_name_list
 from logit_correction.runs import folder as run_folder
 from logit_correction.runs.assemble import PreparedRun, launch_processes, prepare_run
@@ -51,7 +51,6 @@ from logit_correction.shortcuts.audit_files import (
     NEW_ROWS,
     PAGE,
     REMEDY,
-    SHEET,
     VALUES,
     get_trust_marker_path,
     read_kept_pictures,

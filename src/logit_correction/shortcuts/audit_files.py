@@ -31,9 +31,6 @@ from logit_correction.types import select_input_rows
 AUDIT = "audit.json"
 PAGE = "report.html"
 
-#: The sheet of new rows to label.
-SHEET = "sheet.csv"
-
 #: The config of the training that is advised; none where a person has to answer something first.
 FIX = "fix.yaml"
 

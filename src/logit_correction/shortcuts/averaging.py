@@ -184,7 +184,7 @@ def compute_prediction_correlation(predictions: Array, overlap_share: float = CO
 
 
 def compute_probability_best(
-    gain: Array, error: Array, correlation: Array | None = None, num_draws: int = NUM_DRAWS, seed: int = 0
+    gain: Array, error: Array, correlation: Array | None = None, num_draws: int = NUM_DRAWS
 ) -> Array:
     """Return the probability that each candidate has the greatest gain.
 
@@ -200,7 +200,6 @@ def compute_probability_best(
         error: (C,) standard errors of the gains, 0 for ERM.
         correlation: (C, C) correlation of the errors; None takes them to be independent.
         num_draws: Number of draws; the standard error of a probability is at most ``0.5 / sqrt(num_draws)``.
-        seed: Seed of the draws.
 
     Returns:
         (C,) probabilities that sum to 1. The order of the candidates does not change them.
@@ -215,7 +214,7 @@ def compute_probability_best(
     if correlation is not None:
         eigenvalues, eigenvectors = np.linalg.eigh(correlation[np.ix_(order, order)])
         root = (eigenvectors * np.sqrt(eigenvalues.clip(0))) @ eigenvectors.T
-    noise = np.random.default_rng(seed).standard_normal((len(gain), num_draws))
+    noise = np.random.default_rng(0).standard_normal((len(gain), num_draws))
     draws = gain[order, None] + error[order, None] * (root @ noise)
     leads = draws >= draws.max(axis=0) - TIE_TOLERANCE
     probability = np.empty(len(gain))
@@ -223,16 +222,14 @@ def compute_probability_best(
     return probability
 
 
-def select_members(probability: Array, min_weight: float = MIN_MEMBER_WEIGHT, max_members: int = MAX_MEMBERS) -> Array:
+def select_members(probability: Array, max_members: int = MAX_MEMBERS) -> Array:
     """Return the weight of each candidate in the average: its probability of being the best, for the few likely ones.
 
-    Candidates below ``min_weight`` and all but the ``max_members`` likeliest get weight 0; the others are scaled to sum
-    to 1. The likeliest candidate is always a member. Of equally likely ones the first in the list comes first.
+    Candidates below ``MIN_MEMBER_WEIGHT`` and all but the ``max_members`` likeliest get weight 0; the others are scaled
+    to sum to 1. The likeliest candidate is always a member. Of equally likely ones the first in the list comes first.
 
     Args:
         probability: (C,) as ``compute_probability_best`` returns it.
-        min_weight: Least probability of a member. A greater value makes the fix cheaper to train and closer to the
-            selection of one candidate.
         max_members: Most members; 1 selects the likeliest candidate.
 
     Returns:
@@ -244,7 +241,7 @@ def select_members(probability: Array, min_weight: float = MIN_MEMBER_WEIGHT, ma
     array([0., 0., 1.])
     """
     ranked = np.argsort(-probability, kind="stable")[:max_members]
-    members = [ranked[0], *(candidate for candidate in ranked[1:] if probability[candidate] >= min_weight)]
+    members = [ranked[0], *(candidate for candidate in ranked[1:] if probability[candidate] >= MIN_MEMBER_WEIGHT)]
     weight = np.zeros(len(probability))
     weight[members] = probability[members]
     return weight / weight.sum()
