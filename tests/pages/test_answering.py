@@ -109,6 +109,10 @@ def test_form_brings_the_row_that_a_key_answers_into_view(browser: Any, tmp_path
         "return [place.top, place.bottom - window.innerHeight]"
     )
     assert top >= 0 and bottom <= 1
+    press(browser, "s")
+    assert find_part(browser, "saved").is_displayed()
+    press(browser, "2")
+    assert not find_part(browser, "saved").is_displayed()  # what was saved lacks this answer
 
 
 def test_form_on_paper_lists_pictures_side_by_side(browser: Any, tmp_path: Path) -> None:

@@ -108,6 +108,7 @@
     find("undo").disabled = state.history.length === 0;
     find("save").disabled = named === 0;
     find("finished").hidden = done < items.length;
+    find("saved").hidden = true; // until the answers as they are now are saved
     items.forEach((item, number) => {
       item.classList.toggle("answered", isAnswered(number));
       item.dataset.answer = isAnswered(number) ? labelName(state.answers[number]) : "";
@@ -176,7 +177,8 @@
     if (!action) return;
     event.preventDefault();
     action();
-    if (!isGrid) find("one").scrollIntoView({ block: "nearest" }); // a key answers what can be seen
+    const shown = find("saved").hidden ? find("one") : find("saved");
+    if (!isGrid) shown.scrollIntoView({ block: "nearest" }); // a key answers what can be seen
   }
 
   items.forEach((item, index) =>

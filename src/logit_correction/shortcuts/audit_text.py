@@ -360,7 +360,7 @@ def _describe_average(selection: Selection) -> str:
     if average.accuracy is not None and average.erm_accuracy is not None:
         before = format_interval(average.erm_accuracy, " %")
         after = format_interval(average.accuracy, " %")
-        text = f"{text}. On all new rows {BASELINE} is right in {before}, and this in {after}"
+        text = f"{text}. On all new rows {BASELINE} is right in {before}, the advice in {after}"
     return f"{text}. {_describe_in_distribution_cost(selection)}"
 
 
@@ -382,7 +382,7 @@ def _describe_shift(selection: Selection) -> str:
     new = format_percent(candidate.differs_new, unit=" %")
     in_distribution = format_percent(candidate.differs_usual, unit=" %")
     disagree = (
-        f"{BASELINE} and `{candidate.name}` disagree on {new} of the {rows} that are new, and on "
+        f"{BASELINE} (ordinary training) and `{candidate.name}` disagree on {new} of the {rows} that are new, and on "
         f"{in_distribution} of rows like the training data"
     )
     chance = f"without a change, chance alone shows as much in {format_percent(selection.p_value, unit=' %')} of audits"
