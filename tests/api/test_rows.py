@@ -185,6 +185,14 @@ def test_predicted_labels_are_not_formulas(run_command: CommandRunner) -> None:
     assert {line.split(",")[1] for line in lines[1:]} == {"'=1+1", "'-cmd"}
 
 
+def test_file_names_with_carriage_returns_stay_in_one_cell(run_command: CommandRunner, get_run: RunGetter) -> None:
+    Path("photos").mkdir()
+    for name in ("a\rb.png", "c.png"):
+        Image.linear_gradient("L").save(Path("photos") / name)
+    assert run_command("predict", get_run("photos-erm"), "photos", "--out", "out.csv").status == 0
+    assert pd.read_csv("out.csv")["path"].tolist() == ["photos/a\rb.png", "photos/c.png"]
+
+
 def test_unreadable_files_in_a_folder_do_not_prevent_other_predictions(run_command: CommandRunner) -> None:
     for label, colour in (("dark", 0), ("light", 255)):
         Path("photos", label).mkdir(parents=True)

@@ -304,7 +304,10 @@ def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, t
                 stack.enter_context(replace_atomically(out)).open("w", newline="", encoding="utf-8")
             )
         for lines in _predict_lines(model, inputs):
-            csv.writer(file, lineterminator="\n").writerows(lines)
+            # Python's csv module does not quote a text for a carriage return alone, which ends a row for readers.
+            has_return = any("\r" in cell for line in lines for cell in line)
+            quoting: Literal[0, 1] = csv.QUOTE_ALL if has_return else csv.QUOTE_MINIMAL
+            csv.writer(file, quoting=quoting, lineterminator="\n").writerows(lines)
             file.flush()
     if out is not None:
         print(out)
