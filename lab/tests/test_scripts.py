@@ -47,3 +47,18 @@ def test_rules_are_compared_on_each_set(option: str, tmp_path: Path, monkeypatch
     for rule in ("best", "single", "average", "advised", *(() if option == "--quick" else ("Model Selector", "VMA"))):
         assert (written[rule] == 100).all(), rule
     assert (written["ERM"] == 0).all()
+    (tmp_path / "digits-0.pkl").write_bytes(b"")  # of which the lines are there already
+    (tmp_path / "spam-0.pkl").write_bytes((tmp_path / "mails-0.pkl").read_bytes())
+    import_lab_script("compare_selection").compare_rules_on_sets()
+    assert pd.read_csv(tmp_path / "sets.csv")["set"].tolist() == [*written["set"], "spam", "spam"]
+
+
+@pytest.mark.parametrize("option", ["--kinds texts tables", "--max-rows 700"])
+def test_drawn_cases_of_other_kinds_and_sizes_are_left_out(
+    option: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(Path(__file__).parents[1] / "scripts")  # for evidence_cases.py
+    command = f"new_rows.py collect {tmp_path} --drawn 3 --part 2/3 --seed 7 {option}"  # images, 810 rows
+    monkeypatch.setattr(sys, "argv", command.split())
+    import_lab_script("new_rows").collect_sets()
+    assert not list(tmp_path.iterdir())
