@@ -150,7 +150,7 @@ def find_labelled_images(root: Path, split_by_folder: Mapping[Path, str | None])
         loose += list_own_images(parent)
         lost = [path for path in listing.files if not path.exists()]
         folder_of_file |= dict.fromkeys(lost, parent)  # links, perhaps to a folder that was moved
-    other = []
+    other: list[Path] = []
     notes = []
     suffixes = ", ".join(IMAGE_SUFFIXES)
     for folder in split_by_folder:
@@ -160,20 +160,19 @@ def find_labelled_images(root: Path, split_by_folder: Mapping[Path, str | None])
         images = [path for path in paths if is_image_name(path) or not path.is_file()]
         for path in images:
             folder_of_file.setdefault(path, folder)  # those below a folder of rows to predict were found in their label
-        other += [escape_undecodable(path) for path in paths if path not in folder_of_file]
+        other += [path for path in paths if path not in folder_of_file]
         if not images:
             notes.append(f"{escape_undecodable(folder)} holds no image ({suffixes})")
     if not folder_of_file:
         raise InputError(f"{root} holds no images ({suffixes})")
-    if loose:
-        names = [escape_undecodable(path.relative_to(root)) for path in loose]
-        count = format_row_count(len(loose))
-        notes.append(f"{count} beside the folders of labels, hence without a label: {format_first(names)}")
-    if hidden:
-        names = [escape_undecodable(path.relative_to(root)) for path in sorted(hidden)]
-        notes.append(f"what computers put into folders is not read: {format_first(names, separator='; ')}")
-    if other:  # in one line: each folder may hold what its owner's computer puts into every folder
-        notes.append(f"files that are not images by name are left out: {format_first(other, separator='; ')}")
+    left_out = {
+        f"{format_row_count(len(loose))} beside the folders of labels, hence without a label": loose,
+        "what computers put into folders is not read": sorted(hidden),
+        "files that are not images by name are left out": other,
+    }
+    for fact, found in left_out.items():
+        names = [escape_undecodable(path.relative_to(root)) for path in found]
+        notes += [f"{fact}: {format_first(names, separator='; ')}"] if names else []
     labels = {
         folder: None if split and folder.parent == root else normalize_text(escape_undecodable(folder.name))
         for folder, split in split_by_folder.items()

@@ -37,7 +37,7 @@ from logit_correction.formatting import NBSP, format_option, format_reason
 from logit_correction.pages.answering import SHEET, LabelSheet
 from logit_correction.registry import ComponentConfig, copy_without_download, forbid_untrusted_names, parse_name_list
 from logit_correction.runs import folder as run_folder
-from logit_correction.runs.assemble import PreparedRun, launch_processes, prepare_run
+from logit_correction.runs.assemble import launch_processes, prepare_run
 from logit_correction.runs.inference import restore_num_threads
 from logit_correction.runs.options import PATH_OPTIONS, RunConfig, build_config, complete_config, complete_part
 from logit_correction.runs.row_inputs import read_row_archive
@@ -75,6 +75,7 @@ from logit_correction.shortcuts.rows import PARQUET
 from logit_correction.shortcuts.sheets import add_answers, build_open_sheet, has_unread_answers, sample_sheet
 from logit_correction.shortcuts.summaries import AuditSummary, KnownViews, load_summary
 from logit_correction.spreadsheets import write_spreadsheet_csv
+from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import choose_display
 
 
@@ -456,7 +457,7 @@ def audit_into(
         try_fix: See ``audit``.
         progress: See ``audit``.
     """
-    check_range("ask", 1 if ask is None else ask, 1)
+    check_range("ask", ask, 1)
     if isinstance(new_rows, str | Path):
         _check_new_rows_path(Path(new_rows), config)
     if run is not None and predictions is not None:
@@ -479,9 +480,9 @@ def audit_into(
         )
     opened = None if new_rows is None else open_new_rows(new_rows, built)
     described = read_new_rows(opened, built) if has_new_rows else None
-    held_out = _predict_by_given_classifier(built, run, predictions)
     estimator = built.algorithm.attributes
     assert isinstance(estimator, Auto)
+    held_out = _predict_by_given_classifier(built.config.training, estimator, run, predictions)
     run_folder.make_folder(folder)
     started = time.monotonic()
     with run_folder.lock_folder(folder), change_folder_atomically(folder) as staged:
@@ -542,13 +543,11 @@ def _collect_auto_options(config: RunConfig, view_options: Mapping[str, Any]) ->
 
 
 def _predict_by_given_classifier(
-    prepared_run: PreparedRun, run: Path | str | None, predictions: Path | str | None
+    training: TrainingConfig, estimator: Auto, run: Path | str | None, predictions: Path | str | None
 ) -> HeldOutPredictions | None:
     """Return the predictions of the classifier that was given; None if none was."""
-    estimator = prepared_run.algorithm.attributes
-    assert isinstance(estimator, Auto)
     if run is not None:
-        device = launch_processes(prepared_run.config.training)
+        device = launch_processes(training)
         return predict_held_out(str(run), estimator.info, estimator.rows, device)
     if predictions is not None:
         labels = estimator.info.label_names

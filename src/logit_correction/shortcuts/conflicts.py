@@ -310,7 +310,7 @@ class ConflictDescriber:
             return f"{column} {'has a value' if len(left) else 'is empty'}"
         format_values = partial(self._table.format_column_values, column)
         if is_numeric(values):
-            bounds = {">": excluded[excluded < left[0]][-1:], "≤": left[-1:] if excluded[-1] > left[-1] else left[:0]}
+            bounds = {">": excluded[excluded < left[0]][-1:], "≤": left[-1:][excluded[-1:] > left[-1]]}
             steps = [f"{sign} {text}" for sign, bound in bounds.items() for text in format_values(bound)]
         else:
             steps = [f"≠ {name}" for name in format_values(excluded)]
