@@ -20,9 +20,10 @@ Rules; labels are given whether or not a change of the inputs was detected, as w
 - average: rows as an audit asks, of 20 and more half by disagreement and half uniform; members weighted by the
   probability of being best, also where ERM would be advised
 - average, dispute: the same, all rows by disagreement
-- advised: the average, or ERM where that is advised; advised if sure: ERM unless the 90 % interval excludes 0
-- taught: ``advised``, the average or ERM, with the correction learned from the same labels, what a fix trains; taught
-  all: the average, advised or not; taught if changed: only where a change was detected, else ERM
+- advised: the average, shrunk towards ERM where its gain is doubtful, or ERM; advised if sure: ERM unless the 90 %
+  interval excludes 0
+- taught: ``advised`` with the correction learned from the same labels, what a fix trains; taught all: the average with
+  it, not shrunk; taught if changed: only where a change was detected, else ERM
 - single: the likeliest candidate, or ERM, as with ``--single``; greatest gain: the candidate of the greatest gain
 - ERM taught: the correction of ERM's logits
 - uniform average: all candidates, no label; ERM average: as many ERMs, no label
@@ -256,14 +257,16 @@ def compare_averages(
         )
     erm = accuracy[0]
     average = averages["audit"]
-    averaged = np.tensordot(average.weight, sample.logits, axes=1)
-    by_average = sample.measure_accuracy(averaged)
+    is_averaged = average.is_advised or sample.prior_gain is None
+    trained = np.tensordot(average.weight, sample.logits, axes=1) if is_averaged else sample.logits[0]
+    by_training = sample.measure_accuracy(trained)
+    averaged = average_by_probability(average, sample)
     single = averages["single"]
     result = {
-        "average, dispute": sample.measure_accuracy(np.tensordot(averages["dispute"].weight, sample.logits, axes=1)),
-        "average": by_average,
-        "advised": by_average if average.is_advised else erm,
-        "advised if sure": erm if average.is_unsure else by_average,
+        "average, dispute": sample.measure_accuracy(average_by_probability(averages["dispute"], sample)),
+        "average": sample.measure_accuracy(averaged),
+        "advised": by_training,
+        "advised if sure": erm if average.is_unsure else by_training,
         "single": accuracy[int(single.weight.argmax())] if single.is_advised else erm,
         "greatest gain": accuracy[int(average.candidate_gain.argmax())],
     }
@@ -273,9 +276,14 @@ def compare_averages(
     row_weight = 1 / probability[rows]
     result["taught all"] = measure_taught(collected, sample, averaged, labelled, row_weight)
     result["ERM taught"] = measure_taught(collected, sample, sample.logits[0], labelled, row_weight)
-    result["taught"] = result["taught all"] if average.is_advised else result["ERM taught"]
+    result["taught"] = measure_taught(collected, sample, trained, labelled, row_weight)
     result["taught if changed"] = result["taught"] if sample.prior_gain is None else erm
     return result
+
+
+def average_by_probability(average: averaging.CandidateAverage, sample: Sample) -> np.ndarray:
+    """Return the logits (N, L) of the average by the probability of being best, not shrunk towards ERM."""
+    return np.tensordot(averaging.select_members(average.probability_best), sample.logits, axes=1)
 
 
 def measure_taught(

@@ -61,5 +61,5 @@ def count_answers(selection: Selection) -> AnswerCounts | None:
         erm_right=sum(row.erm_label == row.label for row in disputed),
         advice_right=sum(row.compared_label == row.label for row in disputed),
         both_right=sum(row.erm_label == row.label for row in rows if not row.is_disputed),
-        is_advised=selection.correction is not None,
+        is_advised=bool(selection.members),
     )

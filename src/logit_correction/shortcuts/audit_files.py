@@ -95,7 +95,7 @@ def build_advised_config(selection: Selection, rows: NewRows, out_dir: Path, aud
         audit_dir: The folder that the config names.
     """
     learns = selection.learns_from_answers and bool(selection.answers)
-    if selection.single or (selection.correction is None and not learns):
+    if selection.single or not (selection.members or learns):
         return RunConfig.from_dict((selection.correction or selection.candidates[0]).config)
     if not learns:
         return build_average_config(selection, None)

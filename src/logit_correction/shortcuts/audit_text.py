@@ -334,10 +334,12 @@ def _format_selection_headline(selection: Selection) -> str:
         reason = "no correction gives a new row another label"
     else:
         reason = "no shift was found in the new rows"
-    return f"Train {selection.chosen}: {reason}."
+    return f"Train {_format_average_name(selection)}: {reason}."
 
 
 def _format_average_name(selection: Selection) -> str:
+    if selection.correction is None:
+        return f"mostly {BASELINE}" if selection.members else BASELINE
     return "an average of the likely candidates" if len(selection.members) > 1 else f"`{selection.chosen}`"
 
 
@@ -349,19 +351,29 @@ def _describe_average(selection: Selection) -> str:
     gain, low, high = map(_format_points, (average.gain, average.gain_low, average.gain_high))
     interval = f"{gain} points against {BASELINE} (90 % interval {low} to {high})"
     if selection.correction is None:
-        return (
+        text = (
             f"{basis}, no correction is clearly better than {BASELINE}: the best average changes accuracy by {interval}"
         )
+        return f"{text}{_describe_erm_weight(selection)}"
     likely = ", ".join(
         f"`{result.name}` {format_percent(result.probability_best, unit=' %')}" for result in selection.members
     )
-    text = f"{basis}, {_format_average_name(selection)} changes accuracy there by {interval}. "
+    text = f"{basis}, {_format_average_name(selection)} changes accuracy there by {interval}"
+    text += f"{_describe_erm_weight(selection)}. "
     text += f"Likely to be the best: {likely}"
     if average.accuracy is not None and average.erm_accuracy is not None:
         before = format_interval(average.erm_accuracy, " %")
         after = format_interval(average.accuracy, " %")
         text = f"{text}. On all new rows {BASELINE} is right in {before}, the advice in {after}"
     return f"{text}. {_describe_in_distribution_cost(selection)}"
+
+
+def _describe_erm_weight(selection: Selection) -> str:
+    """Return the sentence that an average was shrunk towards ERM, and by how much; empty where it was not."""
+    erm_weight = selection.candidates[0].weight
+    if not selection.members or selection.average is None or not selection.average.is_unsure or not erm_weight:
+        return ""
+    return f". As long as that is unsure, {BASELINE} has {format_percent(erm_weight, unit=' %')} of the weight"
 
 
 def format_interval(interval: Interval, unit: str = "") -> str:
@@ -521,7 +533,7 @@ def _list_selection_commands(selection: Selection, shown_audit_dir: str) -> dict
         return {f"{fill_in}, as many as you like, then:": read_answers}
     if selection.chosen is None:
         return {"Choose rows to label:": sample_rows}
-    if selection.correction:
+    if selection.members or selection.correction:
         train = f"logit-correction train --config {shown_audit_dir}/fix.yaml --out fixed"
         commands = {f"Train {_format_average_name(selection)}:": train}
     else:

@@ -12,6 +12,7 @@ candidates that are still level share it, and their average is usually better th
 - ``compute_prediction_correlation``: how far two candidates win and lose on the same rows, known without labels.
 - ``compute_probability_best``: the probability that each candidate has the greatest gain, from gains and their errors.
 - ``select_members``: the few candidates that are worth training again, with their weights.
+- ``shrink_weight_to_erm``: the same with more weight for ERM, the less likely it is that the average gains.
 - ``average_logits``: the weighted average of the members' logits.
 
 Weights that are posterior probabilities of models are those of Bayesian model averaging (Hoeting et al., Statistical
@@ -62,6 +63,9 @@ INTERVAL_STANDARD_ERRORS = 1.645
 
 #: Gain, as a share of all rows, that is written as 0 points: no one would train again for it.
 NEGLIGIBLE_GAIN = 0.005
+
+#: Probability that the average gains from which on it is not shrunk towards ERM.
+LIKELY_GAIN_PROBABILITY = 0.8
 
 #: Most further labels that are recommended at a time.
 MAX_LABELS_NEEDED = 200
@@ -247,6 +251,31 @@ def select_members(probability: Array, max_members: int = MAX_MEMBERS) -> Array:
     return weight / weight.sum()
 
 
+def shrink_weight_to_erm(weight: Array, gain: float, error: float) -> Array:
+    """Return the weights of an average of which ERM gets more, the less likely it is that the average gains.
+
+    The corrections keep the share ``min(1, P(gain > 0) / LIKELY_GAIN_PROBABILITY)`` of their weights. Where new rows
+    are merely harder, labels of a few of them rarely exclude a gain that is not there, and such an average loses less.
+    Corrections whose weight falls below ``MIN_MEMBER_WEIGHT`` are left out.
+
+    Args:
+        weight: (C,) as ``select_members`` returns it; ERM comes first.
+        gain: Estimated gain of the average over ERM.
+        error: Its standard error.
+
+    Returns:
+        (C,) weights that sum to 1.
+
+    >>> shrink_weight_to_erm(np.array([0.0, 0.75, 0.25]), gain=0.0, error=0.02)
+    array([0.375  , 0.46875, 0.15625])
+    """
+    probability = 0.5 * (1 + math.erf(gain / max(error, 1e-12) / math.sqrt(2)))
+    shrunk = weight * min(1.0, probability / LIKELY_GAIN_PROBABILITY)
+    shrunk[shrunk < MIN_MEMBER_WEIGHT] = 0.0
+    shrunk[0] = 1 - shrunk[1:].sum()
+    return np.asarray(shrunk)
+
+
 def average_logits(logits: Array, weight: Array) -> Array:
     """Return the weighted average of the candidates' logits.
 
@@ -276,12 +305,13 @@ class CandidateAverage:
         candidate_gain: (C,) estimated gain of each candidate, as a share of all rows, 0 for ERM.
         candidate_error: (C,) their standard errors.
         probability_best: (C,) probability that each candidate has the greatest gain.
-        weight: (C,) of each candidate in the average; they sum to 1.
-        predictions: (M,) labels that the average predicts on the new rows.
-        gain: Estimated gain of the average.
+        weight: (C,) of each candidate in the average; they sum to 1. After a change of the inputs they are shrunk
+            towards ERM where a gain is doubtful.
+        predictions: (M,) labels that the average predicts on the new rows, before it is shrunk.
+        gain: Estimated gain of the average, before it is shrunk.
         error: Its standard error.
         is_unsure: Whether the 90 % interval of the gain holds 0, or the gain rounds to 0 points.
-        is_advised: Whether to use the average and not ERM.
+        is_advised: Whether a correction is better than ERM, as far as the labels show.
     """
 
     candidate_gain: Array
@@ -306,8 +336,9 @@ def average_candidates(
     """Average the candidates by labels of some new rows, and advise the average or ERM.
 
     The average is advised if its gain does not round to 0 points. Without a change of the inputs a correction is not
-    plausible, so the 90 % interval ``gain -+ 1.645 error`` must not hold 0 either. With a change, a headline has to say
-    that the gain is unsure as long as the interval holds 0.
+    plausible, so the 90 % interval ``gain -+ 1.645 error`` must not hold 0 either, or ERM alone is used. With a change,
+    a headline has to say that the gain is unsure as long as the interval holds 0, and the average is shrunk towards
+    ERM: nothing then hangs on whether the gain is just above 0 or just below.
 
     Args:
         predictions: (C, M) predicted labels of the candidates on all new rows; the first candidate is ERM.
@@ -339,6 +370,8 @@ def average_candidates(
     (_, average_gain), (_, average_error) = estimate_gain_posterior(both, rows, label, weight, prior_gain)
     is_negligible = bool(average_gain < NEGLIGIBLE_GAIN)
     is_unsure = is_negligible or bool(average_gain <= INTERVAL_STANDARD_ERRORS * average_error)
+    if prior_gain is None and logits is not None:
+        member_weight = shrink_weight_to_erm(member_weight, float(average_gain), float(average_error))
     return CandidateAverage(
         candidate_gain=gain,
         candidate_error=error,

@@ -177,7 +177,8 @@ class CandidateResult:
         gain: Estimated gain in accuracy over ERM on the new rows; None without labelled new rows.
         num_answers: Labelled new rows on which it and ERM predict different labels.
         probability_best: Probability that it is the best candidate on the new rows; None without answers.
-        weight: In the average, 0 for candidates outside the average; None where there is no average.
+        weight: In the average, shrunk towards ERM where its gain is doubtful; 0 for candidates outside the average,
+            None where there is no average.
         contrasts: How the training rows that it takes for bias-conflicting differ from others of their label; empty of
             ERM, and in audits of older versions.
         explained_by: Views that contradict the label on just these rows, where its own ``views`` are not narrow.
@@ -307,10 +308,17 @@ class Selection:
 
     @property
     def members(self) -> list[CandidateResult]:
-        """The members of the average that is advised, the one of the greatest weight first; none where it is not."""
-        if self.average is None or self.correction is None:
+        """The members of the average that a fix trains, the one of the greatest weight first; none where it is ERM.
+
+        After a shift a fix averages ERM with corrections even where none is chosen, as long as one may be better.
+        """
+        may_be_better = self.changed and not self.single
+        if self.average is None or (self.correction is None and not may_be_better):
             return []
-        return sorted((result for result in self.candidates if result.weight), key=lambda result: -(result.weight or 0))
+        members = sorted(
+            (result for result in self.candidates if result.weight), key=lambda result: -(result.weight or 0)
+        )
+        return [] if members == [self.candidates[0]] else members
 
 
 @dataclass(frozen=True)
