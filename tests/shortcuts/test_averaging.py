@@ -255,6 +255,38 @@ def test_average_is_advised_only_if_a_gain_is_likely(
     assert average_with_candidate(shares).is_advised == is_advised_if_changed
 
 
+@pytest.mark.parametrize(("gain", "error"), [(0.03, 0.02), (0.0, 0.05), (-0.01, 0.02)])
+def test_corrections_keep_a_share_in_proportion_to_the_probability_of_a_gain(gain: float, error: float) -> None:
+    weight = np.array([0.1, 0.6, 0.3])
+    share = min(1.0, norm.cdf(gain / error) / averaging.LIKELY_GAIN_PROBABILITY)
+    shrunk = averaging.shrink_weight_to_erm(weight, gain, error)
+    np.testing.assert_allclose(shrunk, [1 - 0.9 * share, 0.6 * share, 0.3 * share])
+
+
+def test_only_erm_is_left_where_a_gain_is_unlikely() -> None:
+    weight = np.array([0.0, 0.9, 0.1])
+    assert averaging.shrink_weight_to_erm(weight, -0.05, 0.02).tolist() == [1.0, 0.0, 0.0]
+    assert averaging.shrink_weight_to_erm(weight, -0.01, 0.0).tolist() == [1.0, 0.0, 0.0]
+    np.testing.assert_array_equal(averaging.shrink_weight_to_erm(weight, 0.05, 0.02), weight)
+
+
+@pytest.mark.parametrize("has_changed", [True, False])
+def test_average_is_shrunk_towards_erm_only_after_a_shift(has_changed: bool) -> None:
+    predictions = np.zeros((2, 1000), dtype=np.int64)
+    predictions[1, :400] = 1
+    logits = 8.0 * (predictions[:, :, None] == np.arange(2))
+    logits[0] /= 8  # ERM is less sure, so that the average contradicts it
+    rows = np.arange(10)
+    label = rows % 2  # each is right on half of the rows
+    prior = None if has_changed else np.array([0.0, 0.0])
+    average = averaging.average_candidates(predictions, logits, rows, label, np.ones(10), prior)
+    probability = norm.cdf(average.gain / average.error)
+    unshrunk = averaging.select_members(average.probability_best)
+    share = min(1.0, probability / averaging.LIKELY_GAIN_PROBABILITY) if has_changed else 1.0
+    assert probability < averaging.LIKELY_GAIN_PROBABILITY
+    np.testing.assert_allclose(average.weight[1], share * unshrunk[1])
+
+
 def test_validation_rows_count_in_the_advice_only_without_a_shift() -> None:
     shares = (0.3, 0.8, 0.0)
     assert average_with_candidate(shares, num_labelled=10).is_advised
@@ -276,8 +308,8 @@ def test_average_without_logits_is_the_likeliest_candidate(seed: int) -> None:
     logits = np.eye(3)[predictions]
     averaged = averaging.average_candidates(predictions, logits, rows, label, np.ones(15))
     np.testing.assert_array_equal(averaged.probability_best, single.probability_best)
-    average = averaging.average_logits(logits, averaged.weight).argmax(axis=1)
-    np.testing.assert_array_equal(averaged.predictions, average)
+    weight = averaging.select_members(averaged.probability_best)
+    np.testing.assert_array_equal(averaged.predictions, averaging.average_logits(logits, weight).argmax(axis=1))
 
 
 def test_interval_of_the_selected_candidate_covers_its_gain() -> None:
