@@ -39,7 +39,8 @@ def test_page_lists_answered_rows_with_their_predictions(answered_audit: Audit) 
     page = (answered_audit.path / "report.html").read_text(encoding="utf-8").replace("\u00a0", " ")
     part = page.partition("<h2>Your answers</h2>")[2].partition("<h2>")[0]
     erm, compared = (sum(row[kind] == row["label"] for row in rows) for kind in ("erm_label", "compared_label"))
-    is_advised = answered_audit.verdict == "shortcut"
+    assert answered_audit.result.selection is not None
+    is_advised = bool(answered_audit.result.selection.members)
     name = "the advice" if is_advised else "the best average"
     sentence = f"Of your 18 answers, ERM is right on {erm} and {name} on {compared}; of the {sum(disputed)} on which"
     first_screen = page.partition('<p class="verdict">')[2].partition("<h2>")[0]
@@ -90,7 +91,7 @@ def test_describe_answered_rows_without_comparison_or_dispute(answered_audit: Au
     assert (
         counts is not None and counts.describe() == "ERM and the advice never disagree: both are right on 1 of your 2"
     )
-    selection_of_erm = count_answers(replace(selection, chosen="ERM", answered_rows=(agreeing_row,)))
+    selection_of_erm = count_answers(replace(selection, chosen="ERM", changed=False, answered_rows=(agreeing_row,)))
     assert selection_of_erm is not None and "the best average" in selection_of_erm.describe()
 
 

@@ -261,6 +261,28 @@ def test_printed_command_trains_erm_where_it_is_advised(
     assert kept.report.refit is None and kept.report.test.average == run.report.test.average
 
 
+def test_fix_is_mostly_erm_where_no_correction_is_clearly_better(
+    copy: Audit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    sheet = fill_sheet(copy)
+    predictions = get_predictions(copy.new_rows)[:, sheet["row"]]
+    label = predictions[0].copy()
+    contradicted = np.flatnonzero(predictions[2] != predictions[0])
+    label[contradicted[::2]] = 1 - label[contradicted[::2]]
+    sheet.assign(answer=np.array(["ill", "well"])[label]).to_csv(tmp_path / "sheet.csv", index=False)
+    assert main(["audit", "--answers", str(tmp_path / "sheet.csv"), "--out", str(copy.path)]) == 0
+    shown = capsys.readouterr().out
+    assert "mostly ERM" in shown and re.search(r"logit-correction train --config \S+fix.yaml --out fixed", shown)
+    answered = Audit(copy.path)
+    selection = answered.result.selection
+    assert selection is not None and selection.average is not None and selection.average.is_unsure
+    members = {result.name: result.weight for result in selection.members}
+    assert members["ERM"] == max(members.values()) and len(members) > 1
+    assert (answered.verdict, selection.chosen) == ("none found", "ERM")
+    trained = {member["name"]: member["weight"] for member in answered.advised_config.method.options["members"]}
+    assert trained == pytest.approx(members, abs=1e-4)
+
+
 def test_sheet_that_contradicts_earlier_answers_replaces_them_only_if_told_to(
     copy: Audit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

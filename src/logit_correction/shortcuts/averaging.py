@@ -338,8 +338,8 @@ def average_candidates(
     The average is advised if its gain does not round to 0 points. Without a change of the inputs a correction is not
     plausible, so the 90 % interval ``gain -+ 1.645 error`` must not hold 0 either, or ERM alone is used. With a change,
     a headline has to say that the gain is unsure as long as the interval holds 0, and the average is shrunk towards
-    ERM: nothing then hangs on whether the gain is just above 0 or just below. Where it then changes too few labels of
-    ERM to gain anything, ERM has all weight.
+    ERM: nothing then hangs on whether the gain is just above 0 or just below. Where either contradicts ERM on too few
+    rows to gain anything, ERM has all weight.
 
     Args:
         predictions: (C, M) predicted labels of the candidates on all new rows; the first candidate is ERM.
@@ -372,9 +372,11 @@ def average_candidates(
     is_negligible = bool(average_gain < NEGLIGIBLE_GAIN)
     is_unsure = is_negligible or bool(average_gain <= INTERVAL_STANDARD_ERRORS * average_error)
     if prior_gain is None and logits is not None:
-        shrunk_weight = shrink_weight_to_erm(member_weight, float(average_gain), float(average_error))
-        changed_share = (predict_average(predictions, logits, shrunk_weight) != predictions[0]).mean()
-        member_weight = np.eye(len(gain))[0] if changed_share < NEGLIGIBLE_GAIN else shrunk_weight
+        member_weight = shrink_weight_to_erm(member_weight, float(average_gain), float(average_error))
+        shrunk_average = predict_average(predictions, logits, member_weight)
+        disagreement = compute_disagreement(np.stack([*both, shrunk_average]))[1:]
+        if disagreement.min() < NEGLIGIBLE_GAIN:
+            member_weight = np.eye(len(gain))[0]
     return CandidateAverage(
         candidate_gain=gain,
         candidate_error=error,
