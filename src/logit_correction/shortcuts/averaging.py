@@ -256,7 +256,7 @@ def shrink_weight_to_erm(weight: Array, gain: float, error: float) -> Array:
 
     The corrections keep the share ``min(1, P(gain > 0) / LIKELY_GAIN_PROBABILITY)`` of their weights. Where new rows
     are merely harder, labels of a few of them rarely exclude a gain that is not there, and such an average loses less.
-    Corrections whose weight falls below ``MIN_MEMBER_WEIGHT`` are left out.
+    Corrections whose weight falls below ``MIN_MEMBER_WEIGHT`` are left out, and so is ERM: the weights then stay.
 
     Args:
         weight: (C,) as ``select_members`` returns it; ERM comes first.
@@ -273,7 +273,7 @@ def shrink_weight_to_erm(weight: Array, gain: float, error: float) -> Array:
     shrunk = weight * min(1.0, probability / LIKELY_GAIN_PROBABILITY)
     shrunk[shrunk < MIN_MEMBER_WEIGHT] = 0.0
     shrunk[0] = 1 - shrunk[1:].sum()
-    return np.asarray(shrunk)
+    return weight if shrunk[0] < MIN_MEMBER_WEIGHT else shrunk
 
 
 def average_logits(logits: Array, weight: Array) -> Array:
