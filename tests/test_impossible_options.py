@@ -28,7 +28,7 @@ CASES: list[tuple[Callable[..., Any], dict[str, Any], str]] = [
     (Splitting, {"valid_fraction": 0.5, "test_fraction": 0.5}, "no row to train"),
     (ColoredMNIST, {"valid": "fair"}, "valid is 'fair'"),
     (ColoredMNIST, {"correlation": [[i + 2] for i in range(10)]}, "12 values, but there are only crimson"),
-    (ColoredMNIST, {"scaling": "triple"}, "scaling 'triple'.*unit, double"),
+    (ColoredMNIST, {"scaling": "triple"}, "scaling is 'triple'.*unit, double"),
     (Digits, {"correlation": "one-to-none"}, "one-to-none.*many-to-one"),
     (Digits, {"correlation": [[0], [1]]}, "2 rows: give one for each of the 10 labels"),
     (Planted, {"set": "casts"}, "did you mean cast"),

@@ -314,7 +314,7 @@ def test_audit_output_fits_80_columns(
         assert sum(line.startswith(candidate["name"]) for line in lines) == 1
 
 
-def test_readme_commands_train_the_advised_erm(
+def test_readme_commands_train_what_is_advised(
     run_command: CommandRunner, get_run: RunGetter, data_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     block = re.findall(r"```bash\n(.*?)```", README.read_text(), flags=re.DOTALL)[2]
@@ -333,9 +333,8 @@ def test_readme_commands_train_the_advised_erm(
         words = [word for word in words if data_options == [] or word not in ("--data", "photos")]
         result = run_command(*(later if word == "new-photos" else word for word in words), *data_options)
         assert result.status == 0, result.err
-    assert load("fixed").report.display_name == "ERM with answers" and len(pd.read_csv("answers.csv")) == len(
-        pd.read_csv(later)
-    )
+    assert load("fixed").report.display_name == "Average of ERM and LC by Online"
+    assert len(pd.read_csv("answers.csv")) == len(pd.read_csv(later))
 
 
 def test_evaluate_and_report_compute_metrics_per_group(

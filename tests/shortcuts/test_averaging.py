@@ -263,6 +263,14 @@ def test_corrections_keep_a_share_in_proportion_to_the_probability_of_a_gain(gai
     np.testing.assert_allclose(shrunk, [1 - 0.9 * share, 0.6 * share, 0.3 * share])
 
 
+@given(st.integers(0, 10_000))
+def test_every_member_keeps_at_least_the_least_weight(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    weight = averaging.select_members(generator.dirichlet(np.ones(6)))
+    shrunk = averaging.shrink_weight_to_erm(weight, generator.normal(0.02, 0.02), generator.uniform(0, 0.03))
+    assert shrunk.sum() == pytest.approx(1) and shrunk[shrunk != 0].min() >= averaging.MIN_MEMBER_WEIGHT
+
+
 def test_only_erm_is_left_where_a_gain_is_unlikely() -> None:
     weight = np.array([0.0, 0.9, 0.1])
     assert averaging.shrink_weight_to_erm(weight, -0.05, 0.02).tolist() == [1.0, 0.0, 0.0]

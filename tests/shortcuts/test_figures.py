@@ -350,6 +350,8 @@ def expect_new_rows_figures(answered_audit: Audit, truth: np.ndarray) -> list[Ex
                 for end in ("accuracy", "low", "high")
             ]
             figures += [("On all new rows", ends)]
+            if summary["average"]["is_unsure"] and candidates[0]["weight"]:
+                figures.append(("As long as that is unsure", [100 * candidates[0]["weight"]]))
         accuracies = [100 * candidate["like_training"] for candidate in candidates if candidate["weight"]]
         ends = sorted({min(accuracies), max(accuracies)})
         figures.append(("On the validation rows ERM", [100 * candidates[0]["like_training"], *ends]))
