@@ -86,7 +86,7 @@ def write_selection(
 def build_advised_config(selection: Selection, rows: NewRows, out_dir: Path, audit_dir: Path) -> RunConfig:
     """Return the config of what is advised: an average, whose labelled rows are written, or one candidate.
 
-    Where ERM is advised, it is the only member of the average if there are answers to learn a correction from.
+    Where ERM alone is advised, it is the only member of the average if there are answers to learn a correction from.
 
     Args:
         selection: By all answers.
