@@ -27,7 +27,7 @@ from logit_correction.integrations.sklearn import TableSource
 from logit_correction.runs.assemble import PreparedRun, build_training_rows, prepare_run
 from logit_correction.runs.model import build_algorithm
 from logit_correction.runs.options import RunConfig, build_config
-from logit_correction.runs.refit import prepare_refit, train_on_all_rows
+from logit_correction.runs.refit import extend_training_split, prepare_refit, train_on_all_rows
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Trainer
 
@@ -109,15 +109,13 @@ def train_for_equal_epochs(prepared: PreparedRun, trainer: Trainer) -> torch.nn.
         prepared: The run, with a finished search for a shortcut.
         trainer: Its training on the training split.
     """
-    refit = prepare_refit(prepared)
-    assert refit is not None
-    epochs = prepared.config.training.epochs or 0
-    algorithm = build_algorithm(prepared.config, refit.table.info)
-    algorithm.setup(build_training_rows(refit.table, algorithm, epochs))
+    table = extend_training_split(prepared.table)
+    algorithm = build_algorithm(prepared.config, table.info)
+    algorithm.setup(build_training_rows(table, algorithm, prepared.config.training.epochs or 0))
     if trainer.algorithm.attributes is not None and trainer.algorithm.attributes.finding is not None:
         algorithm.adopt_finding(trainer.algorithm.attributes.finding)
-    config = replace(refit.config, training=replace(refit.config.training, epochs=epochs))
-    run = PreparedRun(config, refit.table, algorithm)
+    config = replace(prepared.config, training=replace(prepared.config.training, selection="last"))
+    run = PreparedRun(config, table, algorithm)
     run.make_trainer(Display(), last_epochs=trainer.get_selected_epochs()).run()
     return algorithm.network
 
@@ -182,9 +180,7 @@ def compare_variants(
     prepared = prepare_run(config, Display())
     trainer = prepared.make_trainer(Display())
     trainer.run()
-    best = trainer.progress.best.get(trainer.rule.name)
-    if best is not None:
-        prepared.algorithm.load_state_dict(best.state)
+    trainer.load_selected_weights()
     networks = {
         "split": prepared.algorithm.network,
         "equal epochs": train_for_equal_epochs(prepared, trainer),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -38,7 +38,7 @@ def write_spreadsheet_csv(frame: pd.DataFrame, path: Path) -> None:
     """
     escaped = _apply_to_texts(frame, escape_formula)
     with replace_atomically(path) as temporary:
-        escaped.to_csv(temporary, index=False, quoting=_choose_csv_quoting(escaped))
+        escaped.to_csv(temporary, index=False, quoting=choose_csv_quoting(_list_texts(escaped)))
 
 
 def format_spreadsheet_rows(frame: pd.DataFrame) -> list[str]:
@@ -47,7 +47,7 @@ def format_spreadsheet_rows(frame: pd.DataFrame) -> list[str]:
     A cell may hold line breaks, so the parts are not the lines of the file.
     """
     escaped = _apply_to_texts(frame, escape_formula)
-    quoting = _choose_csv_quoting(escaped)
+    quoting = choose_csv_quoting(_list_texts(escaped))
     heading = escaped.iloc[:0].to_csv(index=False, quoting=quoting)
     rows = [escaped.iloc[[place]].to_csv(index=False, header=False, quoting=quoting) for place in range(len(frame))]
     return [part.removesuffix("\n") for part in (heading, *rows)]
@@ -67,15 +67,19 @@ def escape_formula(text: str) -> str:
     return text if _NUMBER.fullmatch(text) else re.sub(_START + _FORMULA, "'", text)
 
 
-def _choose_csv_quoting(frame: pd.DataFrame) -> Literal[0, 2]:
-    """Return an option of ``to_csv``: quote all texts if one of them holds a carriage return.
+def choose_csv_quoting(cells: Iterable[Any]) -> Literal[0, 2]:
+    """Return how a CSV of these cells is to be quoted: all texts if one of them holds a carriage return.
 
     Python's csv module does not quote a text for a carriage return alone, at which a reader of the file begins a new
     row.
     """
-    cells = chain(frame.columns, _select_text_columns(frame).to_numpy().flat)
     has_return = any(isinstance(cell, str) and "\r" in cell for cell in cells)
     return csv.QUOTE_NONNUMERIC if has_return else csv.QUOTE_MINIMAL
+
+
+def _list_texts(frame: pd.DataFrame) -> Iterator[Any]:
+    """Return the headings and all cells that may be texts."""
+    return chain(frame.columns, _select_text_columns(frame).to_numpy().flat)
 
 
 def _select_text_columns(frame: pd.DataFrame) -> pd.DataFrame:

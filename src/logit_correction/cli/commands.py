@@ -11,6 +11,7 @@ import sys
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
@@ -289,6 +290,7 @@ def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, t
     from logit_correction.atomic_files import replace_atomically
     from logit_correction.runs.folder import check_output_file
     from logit_correction.runs.run import load
+    from logit_correction.spreadsheets import choose_csv_quoting
     from logit_correction.training.display import choose_display
 
     if out is not None:
@@ -304,9 +306,7 @@ def predict_command(run: Path, inputs: list[Path], *, out: Path | None = None, t
                 stack.enter_context(replace_atomically(out)).open("w", newline="", encoding="utf-8")
             )
         for lines in _predict_lines(model, inputs):
-            # Python's csv module does not quote a text for a carriage return alone, which ends a row for readers.
-            has_return = any("\r" in cell for line in lines for cell in line)
-            quoting: Literal[0, 1] = csv.QUOTE_ALL if has_return else csv.QUOTE_MINIMAL
+            quoting = choose_csv_quoting(chain.from_iterable(lines))
             csv.writer(file, quoting=quoting, lineterminator="\n").writerows(lines)
             file.flush()
     if out is not None:

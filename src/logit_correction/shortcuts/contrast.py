@@ -162,9 +162,10 @@ def _build_term_contrast_rows(
         )
     by_difference = sorted(rows, key=lambda column: (rows[column].other_share or 0) - (rows[column].share or 0))
     shown: list[int] = []
+    has_term = features.numpy() > 0
     for name in map(str, label_names):
         of_label = [column for column in by_difference if rows[column].label == name]
-        shown += select_distinct_terms(of_label, features.numpy() > 0, max_terms, are_parts)
+        shown += select_distinct_terms(of_label, has_term, max_terms, are_parts)
     return tuple(rows[column] for column in by_difference if column in shown)
 
 

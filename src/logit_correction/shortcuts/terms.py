@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,15 +63,23 @@ def select_distinct_terms(
     return selected
 
 
-def find_example_words(term: str, texts: Iterable[str]) -> tuple[str, ...]:
-    """Return the commonest words of texts that hold a term of the view ``characters``, except the term itself.
+def find_example_words(term: str, words: Iterable[str]) -> tuple[str, ...]:
+    """Return the first words that hold a term of the view ``characters``, except the term itself.
 
-    >>> find_example_words("son ", ["Eva Larson", "Leo Larson", "Ida Olson"])
+    >>> find_example_words("son ", ["larson", "leo", "olson", "son"])
     ('larson', 'olson')
     """
-    words = Counter(word for text in texts for word in shorten_text(text).split() if term in f" {word} ")
-    words.pop(term.strip(), None)
-    return tuple(word for word, _ in words.most_common(MAX_EXAMPLES))
+    examples = (word for word in words if term in f" {word} " and word != term.strip())
+    return tuple(islice(examples, MAX_EXAMPLES))
+
+
+def list_words_by_frequency(texts: Iterable[str]) -> list[str]:
+    """Return the words of texts, the commonest first.
+
+    >>> list_words_by_frequency(["Ida Olson", "Eva Larson", "Leo Larson"])
+    ['larson', 'ida', 'olson', 'eva', 'leo']
+    """
+    return [word for word, _ in Counter(word for text in texts for word in shorten_text(text).split()).most_common()]
 
 
 def format_term_rows(view: TermView, rows: Iterable[ContrastRow], texts: Sequence[str]) -> tuple[ContrastRow, ...]:
@@ -82,12 +91,7 @@ def format_term_rows(view: TermView, rows: Iterable[ContrastRow], texts: Sequenc
         texts: With the words.
     """
     names = dict(zip(view.terms, format_terms(view), strict=True))
-    is_part = view.name == "characters"
+    words = list_words_by_frequency(texts) if view.name == "characters" else []
     return tuple(
-        replace(
-            row,
-            term=names[row.term or ""],
-            examples=find_example_words(row.term or "", texts) if is_part else (),
-        )
-        for row in rows
+        replace(row, term=names[row.term or ""], examples=find_example_words(row.term or "", words)) for row in rows
     )
