@@ -20,6 +20,9 @@ Rules; labels are given whether or not a change of the inputs was detected, as w
 - average: rows as an audit asks, of 20 and more half by disagreement and half uniform; members weighted by the
   probability of being best, also where ERM would be advised
 - average, dispute: the same, all rows by disagreement
+- average, all pairs: half of the rows by the share of all pairs of candidates that contradict each other
+- average, two rounds: half of the labels in a second round, as ``--ask`` asks again; average, members: the second round
+  only where members of the first average contradict each other
 - advised: the average, shrunk towards ERM where its gain is doubtful, or ERM; advised if sure: ERM unless the 90 %
   interval excludes 0
 - taught: ``advised`` with the correction learned from the same labels, what a fix trains; taught all: the average with
@@ -33,6 +36,7 @@ Rules; labels are given whether or not a change of the inputs was detected, as w
 from __future__ import annotations
 
 import argparse
+import itertools
 import pickle
 from collections import defaultdict
 from collections.abc import Sequence
@@ -244,17 +248,18 @@ def compare_averages(
     """
     predictions = sample.predictions
     pool_logits = sample.logits[:, sample.pool]
+    uniform_share = sampling.compute_uniform_share(count)
     averages = {}
-    for name, uniform_share, logits in (
-        ("dispute", 0.0, pool_logits),
-        ("audit", sampling.compute_uniform_share(count), pool_logits),
-        ("single", sampling.compute_uniform_share(count), None),
+    for name, by, share, logits in (
+        ("dispute", predictions, 0.0, pool_logits),
+        ("all pairs", compare_all_pairs(predictions), uniform_share, pool_logits),
+        ("audit", predictions, uniform_share, pool_logits),
+        ("single", predictions, uniform_share, None),
     ):
-        rows, probability = selection.sample_rows_to_label(predictions, count, seed, uniform_share=uniform_share)
-        label = sample.answers[sample.pool[rows]]
-        averages[name] = averaging.average_candidates(
-            predictions, logits, rows, label, 1 / probability[rows], sample.prior_gain
-        )
+        rows, probability = selection.sample_rows_to_label(by, count, seed, uniform_share=share)
+        averages[name] = average_labelled(sample, logits, rows, 1 / probability[rows])
+    for name, is_adaptive in (("two rounds", False), ("members", True)):
+        averages[name] = average_two_rounds(sample, count, seed, is_adaptive)
     erm = accuracy[0]
     average = averages["audit"]
     is_averaged = average.is_advised or sample.prior_gain is None
@@ -262,8 +267,11 @@ def compare_averages(
     by_training = sample.measure_accuracy(trained)
     averaged = average_by_probability(average, sample)
     single = averages["single"]
+    others = ("dispute", "all pairs", "two rounds", "members")
     result = {
-        "average, dispute": sample.measure_accuracy(average_by_probability(averages["dispute"], sample)),
+        f"average, {name}": sample.measure_accuracy(average_by_probability(averages[name], sample)) for name in others
+    }
+    result |= {
         "average": sample.measure_accuracy(averaged),
         "advised": by_training,
         "advised if sure": erm if average.is_unsure else by_training,
@@ -279,6 +287,57 @@ def compare_averages(
     result["taught"] = measure_taught(collected, sample, trained, labelled, row_weight)
     result["taught if changed"] = result["taught"] if sample.prior_gain is None else erm
     return result
+
+
+def compare_all_pairs(predictions: np.ndarray) -> np.ndarray:
+    """Return an array (1 + P, M) of zeros and ones: below a row of zeros, whether each of P pairs differs on a row."""
+    pairs = [predictions[a] != predictions[b] for a, b in itertools.combinations(range(len(predictions)), 2)]
+    return np.array([np.zeros_like(pairs[0]), *pairs]).astype(np.int64)
+
+
+def average_labelled(
+    sample: Sample, logits: np.ndarray | None, rows: np.ndarray, weight: np.ndarray
+) -> averaging.CandidateAverage:
+    """Return the average of the candidates by the labels of some new rows.
+
+    Args:
+        sample: New rows and rows that evaluate.
+        logits: (C, M, L) logits on the new rows; None for one candidate.
+        rows: (n,) positions of the labelled rows among the new rows.
+        weight: (n,) number of rows for which each stands.
+    """
+    label = sample.answers[sample.pool[rows]]
+    return averaging.average_candidates(sample.predictions, logits, rows, label, weight, sample.prior_gain)
+
+
+def average_two_rounds(sample: Sample, count: int, seed: int, is_adaptive: bool) -> averaging.CandidateAverage:
+    """Return the average by two rounds of half the labels each.
+
+    Args:
+        sample: New rows and rows that evaluate.
+        count: Number of labels.
+        seed: Seed of the rows that are labelled.
+        is_adaptive: Whether the second round compares only ERM and the members of the average of the first.
+    """
+    predictions = sample.predictions
+    logits = sample.logits[:, sample.pool]
+    first_count = count // 2
+    share = sampling.compute_uniform_share(first_count)
+    first, probability = selection.sample_rows_to_label(predictions, first_count, seed, uniform_share=share)
+    by = predictions
+    if is_adaptive:
+        average = average_labelled(sample, logits, first, 1 / probability[first])
+        is_member = average.weight > 0
+        is_member[0] = True
+        by = predictions[is_member]
+    share = sampling.compute_uniform_share(count - first_count, first_count)
+    second, second_probability = selection.sample_rows_to_label(by, count - first_count, seed, first.tolist(), share)
+    rounds = np.full(predictions.shape[1], -1)
+    rounds[first] = 1
+    rounds[second] = 2
+    weight = sampling.compute_answer_weights(predictions, rounds > 0, rounds, {1: probability, 2: second_probability})
+    rows = np.flatnonzero(rounds > 0)
+    return average_labelled(sample, logits, rows, weight[rows])
 
 
 def average_by_probability(average: averaging.CandidateAverage, sample: Sample) -> np.ndarray:

@@ -89,7 +89,10 @@ WRONG_COMMANDS: dict[str, tuple[str, str]] = {
     "new rows without a column": (f"audit {PATIENTS} --new-rows narrow.csv --out x", "blood"),
     "new rows of an unknown label": (f"audit {PATIENTS} --new-rows strangers.csv --out x", "'healthy' of line 3"),
     "new rows and a method": (f"train {PATIENTS} --method ERM --new-rows later.csv --out x", "leave --method out"),
-    "answers before an audit": (f"train {PATIENTS} --answers later.csv --out x", "x-audit holds no finished audit"),
+    "answers before an audit": (
+        f"train {PATIENTS} --answers later.csv --out x",
+        "later.csv is not a file in the folder",
+    ),
     "answers and new rows": ("audit --answers table.csv --new-rows later.csv --out AUDIT", "--new-rows is for a new"),
     "new rows nowhere": (f"train {PATIENTS} --new-rows nowhere.csv --out x", "nowhere.csv does not exist"),
     "an option of the data where a run has them": ("evaluate RUN --data.attribute site", "did you mean --attribute?"),

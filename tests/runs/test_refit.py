@@ -172,6 +172,8 @@ def test_members_of_an_average_train_on_all_rows(table: Any, tmp_path: Path) -> 
     options = {**SHORT, "method": {"name": "Average", "members": members}, "network": "MLP", "refit": True}
     whole = train(table, tmp_path / "whole", **options)
     assert whole.report.refit is not None and len(whole.report.refit.epochs) == 2
+    selection = whole.report.selection  # of both members
+    assert (selection.rule, selection.split) == ("last, valid_estimated_within_error", "valid")
     with pytest.raises(TrainingInterrupted):
         train(table, tmp_path / "stopped", progress=Stopping(3), **options)
     resumed = train(table, tmp_path / "stopped", resume=True, **options)

@@ -149,6 +149,11 @@ def _audit_new_rows(
     else:
         if (answers.parent / audits.AUDIT).is_file():
             folder = answers.parent  # of an earlier `train --new-rows`, whose own folder holds ERM
+        elif not (folder / audits.AUDIT).is_file():
+            raise InputError(
+                f"{answers} is not a file in the folder of an audit, and {folder} is none: read the sheet first, by "
+                f"`logit-correction audit --answers {answers} --out AUDIT`, and train what that prints"
+            )
         audit = audits.Audit(folder, trust_code=trust_code)
         audit.check_options(config, set(user_options) - {"refit"})
         audit.answer(

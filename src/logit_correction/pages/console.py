@@ -150,7 +150,7 @@ def build_runs_table(table: pd.DataFrame, has_groups: bool) -> Table:
         has_groups: Whether the test rows have known attributes. Only then the best of each column is in bold, as plain
             accuracy favours models that rely on the shortcut.
     """
-    rules = table["selection"].str.removeprefix("valid ").str.replace("estimated within", "within")
+    rules = table["selection"].str.replace("valid ", "").str.replace("estimated within", "within")
     table = table.assign(
         epochs=table["epochs"].map(str),
         seed=table["seed"].map(str),

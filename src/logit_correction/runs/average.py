@@ -17,6 +17,7 @@ from torch import Tensor
 
 from logit_correction.data.loading import BatchLoader
 from logit_correction.evaluation.answers import AnswerCounts
+from logit_correction.evaluation.report import EpochSelection
 from logit_correction.methods.average import Average
 from logit_correction.registry import refuse_untrusted_path
 from logit_correction.runs.assemble import PreparedRun, train_from_config
@@ -38,14 +39,14 @@ class AverageTrainer(Trainer):
 
     Attributes:
         run_config: The complete config of the run.
-        selected_epochs: Of each member that was trained.
+        selections: The rule and the epoch of each member that was trained.
     """
 
     run_config: RunConfig | None = None
-    selected_epochs: list[int] = field(default_factory=list)
+    selections: list[EpochSelection] = field(default_factory=list)
 
-    def get_selected_epochs(self) -> list[int]:
-        return self.selected_epochs
+    def get_selections(self) -> list[EpochSelection]:
+        return self.selections
 
     def can_resume(self) -> bool:
         """Return whether members may have checkpoints; those that have none begin anew."""
@@ -74,7 +75,7 @@ class AverageTrainer(Trainer):
                 after_epoch=self.after_epoch,
                 last_epochs=self.last_epochs[number : number + 1],
             )
-            self.selected_epochs += trainer.get_selected_epochs()
+            self.selections += trainer.get_selections()
             network = trainer.algorithm.network.cpu()
             averaged.members[number].load_state_dict(network.state_dict())
             for row in trainer.record.rows:

@@ -78,7 +78,8 @@ def train_on_all_rows(prepared_refit: PreparedRun, trainer: Trainer, checkpoint:
     table = prepared_refit.table
     num_rows = len(table.split["train"])
     trainer.display.show_message(f"training again on all {num_rows:,} rows")
-    epochs = [_scale_epochs(count, trainer.table, table) for count in trainer.get_selected_epochs()]
+    selected = [selection.epoch or 1 for selection in trainer.get_selections()]
+    epochs = [_scale_epochs(count, trainer.table, table) for count in selected]
     trained = trainer.algorithm.attributes
     if trained is not None and trained.finding is not None:
         prepared_refit.algorithm.adopt_finding(trained.finding)

@@ -48,7 +48,6 @@ from logit_correction.runs.refit import Refit
 from logit_correction.serialization import to_json_values
 from logit_correction.training.fit import Trainer, get_attribute_names
 from logit_correction.training.record import write_checkpoint
-from logit_correction.training.rules import build_rule
 from logit_correction.types import UNKNOWN_ATTRIBUTE
 from logit_correction.view_names import format_view_names
 
@@ -77,10 +76,7 @@ def write_run(fit: Trainer, model: FittedModel, out: Path, refit: Refit | None =
     table = fit.table
     config = model.config
     training = fit.config
-    if training.selection is None and fit.selected_weights is None:  # the default rule had no rows to read
-        fit.rule = build_rule("last")
-    rule = fit.rule
-    best = fit.selected_weights
+    selection = EpochSelection.combine(fit.get_selections())
     estimated = None if algorithm.needs_attributes else fit.estimate_training_attributes()
     minority = summarize_minority(estimated, table, algorithm)
     estimator = algorithm.attributes
@@ -88,11 +84,13 @@ def write_run(fit: Trainer, model: FittedModel, out: Path, refit: Refit | None =
     warnings = [*table.notes, *table.attribute_notes, *fit.progress.warnings]
     if minority is not None and corrects:
         warnings += describe_unlikely_minority(minority.count, table.info.num_rows, getattr(estimator, "shortcut", ()))
-    if rule.needs_estimate and best is None:
-        warnings.append(f"rule {rule.name} had no estimated groups of validation rows to go by: took the last epoch")
+    if training.selection is not None and fit.rule.needs_estimate and fit.selected_weights is None:
+        warnings.append(
+            f"rule {fit.rule.name} had no estimated groups of validation rows to go by: took the last epoch"
+        )
     prior = summarize_group_prior(algorithm, table)  # before weights of another epoch come with another prior
     fit.load_selected_weights()
-    reads_attributes = "attribute" in rule.labels_read
+    reads_attributes = "attribute" in selection.labels_read
     trainers = dict.fromkeys(("test", "valid"), fit)
     if refit is not None:
         trainers |= {split: refit.trainer for split in trainers if split not in refit.summary.splits}
@@ -131,12 +129,7 @@ def write_run(fit: Trainer, model: FittedModel, out: Path, refit: Refit | None =
         attributes=None if estimator is None else estimator.describe(),
         evidence=None if estimator is None else finding_to_dict(estimator.finding),
         environment=describe_environment(fit.device),
-        selection=EpochSelection(
-            rule=rule.name,
-            epoch=fit.progress.epoch if best is None else best.epoch,
-            split="valid" if rule.labels_read else None,
-            labels_read=list(rule.labels_read),
-        ),
+        selection=selection,
         refit=None if refit is None else refit.summary,
         test=evaluate_split(test, table),
         group_prior=prior,

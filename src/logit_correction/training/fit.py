@@ -38,7 +38,7 @@ from logit_correction.evaluation.predictions import (
     collect_outputs,
     evaluation_mode,
 )
-from logit_correction.evaluation.report import EvaluatedRows
+from logit_correction.evaluation.report import EpochSelection, EvaluatedRows
 from logit_correction.methods.base import Algorithm
 from logit_correction.seeds import LayerRandomness, derive_seed
 from logit_correction.training.config import TrainingConfig
@@ -51,7 +51,13 @@ from logit_correction.training.record import (
     read_checkpoint,
     write_checkpoint,
 )
-from logit_correction.training.rules import SelectedWeights, SelectionRule, choose_rule, update_best_weights
+from logit_correction.training.rules import (
+    SelectedWeights,
+    SelectionRule,
+    build_rule,
+    choose_rule,
+    update_best_weights,
+)
 from logit_correction.types import Batch, ViewInputs
 
 
@@ -138,9 +144,19 @@ class Trainer:
         """The fingerprint of the data, by which a resumed training checks that they are the same."""
         return compute_fingerprint(self.table)
 
-    def get_selected_epochs(self) -> list[int]:
-        """Return the epoch whose weights were selected, in a list; of an average, that of each member."""
-        return [self.progress.epoch if self.selected_weights is None else self.selected_weights.epoch]
+    def get_selections(self) -> list[EpochSelection]:
+        """Return the rule and the epoch that it selected, in a list; of an average, those of each member."""
+        best = self.selected_weights
+        had_no_rows = best is None and self.config.selection is None
+        rule = build_rule("last") if had_no_rows else self.rule
+        return [
+            EpochSelection(
+                rule=rule.name,
+                epoch=self.progress.epoch if best is None else best.epoch,
+                split="valid" if rule.labels_read else None,
+                labels_read=list(rule.labels_read),
+            )
+        ]
 
     @property
     def selected_weights(self) -> SelectedWeights | None:
