@@ -225,7 +225,7 @@ def _build_task_context(
         "groupings": groupings,
         "metrics": _build_metrics_context(series, metrics),
         "curve": plots.build_accuracy_curve(
-            {member.name: member.runs[0].metrics for member in series},
+            {member.name: member.runs[0].metrics for member in series if not _is_average(member.runs[0])},
             {member.name: member.color for member in series},
         ),
         "several_seeds": any(has_seeds),
@@ -233,6 +233,11 @@ def _build_task_context(
         "minorities": [context for member in series if (context := _build_minority_context(member))],
         "provenance": {member.name: _format_provenance(member) for member in series},
     }
+
+
+def _is_average(run: RunFolder) -> bool:
+    """Return whether a run is an average, whose members have learning curves, and which has none of its own."""
+    return "members" in run.report.method_options
 
 
 def _find_audit_page(run: RunFolder, out: Path) -> str | None:
