@@ -10,7 +10,7 @@ import pytest
 import torch
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from logit_correction.data.column_kinds import infer_column_kind
+from logit_correction.data.column_kinds import NumberFormat, infer_column_kind
 from logit_correction.data.features import ColumnReader
 from logit_correction.data.rows import Rows
 from logit_correction.errors import InputError
@@ -49,6 +49,9 @@ def test_number_and_name_columns_equal_scikit_learn_fitted_on_training_rows() ->
     ("values", "kind"),
     [
         (["40", "?"] * 9, "numbers"),
+        (["40", "-", ".", "\u22125.5"] * 9, "numbers"),  # gaps, and the minus sign of typesetting
+        (["14:30", "2:30 PM", "9:05:30", ""] * 9, "times"),
+        (["14:30", "24:70"] * 9, "names"),
         (["1970-01-03", ""] * 9, "dates"),
         (["old", "new"] * 9, "names"),
         ([True, False] * 9, "names"),
@@ -86,6 +89,47 @@ def test_missing_numbers_become_the_mean_with_a_flag_if_training_had_some() -> N
     rows = Rows("rows", range(2), new)
     store, _ = columns.transform(rows)
     assert list(rows.errors.by_row) == [1] and store.fetch(torch.arange(1))[0].tolist()[:3] == [0.0, 1.0, 0.0]
+
+
+def test_time_column_counts_hours() -> None:
+    frame = pd.DataFrame({"start": [f"{hour % 24}:30" for hour in range(ROWS)]})
+    _, vectors, _ = fit_columns(frame)
+    hours = torch.arange(ROWS) % 24 + 0.5
+    expected = (hours - hours[:60].mean()) / hours[:60].std(correction=0)
+    torch.testing.assert_close(vectors[:, 0], expected, atol=1e-5, rtol=0)
+
+
+def test_what_may_be_misread_is_told() -> None:
+    values = np.random.default_rng(0).normal(1000, 300, 300).round(1)
+    frame = pd.DataFrame(
+        {
+            "sales": [f"€{value:,.2f}" for value in values],
+            "swiss": [f"{value:,.1f}".replace(",", "'") for value in values],
+            "dose": [f"{value}" if row % 4 else "<5" for row, value in enumerate(values)],
+            "age": np.where(np.arange(300) % 10, values, -999),
+            "tweet": 10**17 + np.arange(300),
+            "score": values,
+        }
+    )
+    columns, _, notes = fit_columns(frame, train=200)
+    assert [*columns.fitted_columns] == ["age", "score"]
+    for fault in (
+        "has a unit",
+        "give `decimal` and `thousands`",
+        "'<5' is not a number, as 75 % are",
+        "-999 in 30 rows",
+    ):
+        assert any(fault in note for note in notes)
+    assert any("'tweet'" in note and "whole number of its own" in note for note in notes)
+
+
+def test_thousands_are_parted_by_any_blank() -> None:
+    blanks = "\u202f\xa0 " * 30
+    frame = pd.DataFrame(
+        {"price": [f"1{blank}{number}" for number, blank in zip(range(900, 990), blanks, strict=True)]}
+    )
+    columns, _, _ = fit_columns(frame, number_format=NumberFormat(thousands=" "), numbers=["price"])
+    assert columns.fitted_columns["price"]["range"] == [1900.0, 1959.0]
 
 
 def test_name_column_with_mostly_unique_texts_is_left_out() -> None:

@@ -145,7 +145,7 @@ def parse_arguments(command: str, function: Callable[..., int], words: Sequence[
 
 
 def _includes_part_name(part: Any) -> bool:
-    """Return whether the options user_values for a part of a run include its name."""
+    """Return whether what a user gave for a part of a run includes its name."""
     return isinstance(part, str) or "name" in (part or {})
 
 

@@ -22,7 +22,7 @@ from logit_correction.types import Array, to_numpy
 from logit_correction.unicode_text import escape_undecodable, normalize_text
 
 #: What stands for no value in a column of numbers or dates, in small letters; among names only the empty text does.
-GAPS = ("", "?", "na", "n/a", "nan", "nat", "none", "null")
+GAPS = ("", "?", "-", "--", "–", "—", ".", "na", "n/a", "n.a.", "#n/a", "<na>", "nan", "nat", "none", "null")
 
 #: A number; names that are numbers are compared by value.
 NUMBER = re.compile(r"[+-]?\d{1,40}(?:\.\d{0,40})?(?:[eE][+-]?\d{1,3})?", re.ASCII)

@@ -1,4 +1,4 @@
-"""What a column of a table holds: numbers, dates or names, and how its cells become numbers.
+"""What a column of a table holds: numbers, dates, times or names, and how its cells become numbers.
 
 A column is of the first kind that most of its cells are of, so that one mistyped cell is a bad row and does not turn
 all numbers into names. A new kind that becomes a number is a function and an entry of ``KINDS``.
@@ -21,12 +21,14 @@ from logit_correction.data.dates import (
     DateOrder,
     describe_date_remedy,
     format_days,
+    format_hours,
     have_zones,
     infer_date_order,
     parse_days,
+    parse_hours,
 )
 from logit_correction.data.rows import RowErrors
-from logit_correction.formatting import format_option, format_value
+from logit_correction.formatting import format_option, format_percent, format_row_count, format_value
 from logit_correction.types import Array
 from logit_correction.unicode_text import normalize_text
 
@@ -35,6 +37,9 @@ NAMES = "names"
 
 #: A number that pandas has written with a point, since others of its column are missing.
 WHOLE = re.compile(r"^([+-]?\d+)\.0+$", re.ASCII)
+
+#: The minus sign of typesetting, which some programs write in front of numbers.
+MINUS = "\u2212"
 
 #: Larger numbers overflow where a network works with them.
 LARGEST = float(np.finfo(np.float32).max)
@@ -65,6 +70,8 @@ def parse_numbers(values: pd.Series[Any]) -> NDArray[np.float64]:
     """Return the numbers of a column, spans of time in seconds; NaN for other cells."""
     if values.dtype.kind == "M":
         return np.full(len(values), np.nan)
+    if values.dtype.kind not in "iufbm":
+        values = values.map(lambda cell: cell.replace(MINUS, "-") if isinstance(cell, str) else cell)
     values = values.dt.total_seconds() if values.dtype.kind == "m" else pd.to_numeric(values, errors="coerce")
     return values.to_numpy(dtype=np.float64, na_value=np.nan)
 
@@ -73,13 +80,18 @@ def parse_numbers(values: pd.Series[Any]) -> NDArray[np.float64]:
 KINDS = {
     "numbers": Kind(parse_numbers, "is not a finite number"),
     "dates": Kind(parse_days, "is not a date, such as 2024-05-31", format_days),
+    "times": Kind(parse_hours, "is not a time of day, such as 14:30", format_hours),
 }
+
+#: Share of numbers from which on a column of names is told to hold numbers with other cells among them.
+MANY_NUMBERS = 0.5
 
 #: Pattern of the cells of a column of names -> why it may be misread, and the remedy.
 MISREAD = {
     r"\d{1,4}([./-])\d\d?\1\d{1,4}(\s|$)": "looks like a date: {remedy}",
-    r"[+-]?\d+([.,]\d+)+$": "looks like a number: give {decimal} and {thousands}",
-    r"[+-]?\d[\d.,]*(\s|(?<=[.,]\d))[^\W\d]\S{0,4}$|[+-]?\d[\d.,]*\s?[%°€$£]": "has a unit: write it without",
+    r"[+-]?\d+([.,]\d+|[\s'’]\d{3})*$": "looks like a number: give {decimal} and {thousands}",
+    r"[+-]?\d[\d.,]*(\s|(?<=[.,]\d))[^\W\d]\S{0,4}$|[+-]?\d[\d.,]*\s?[%°€$£]|[€$£]\s?[+-]?\d[\d.,]*$": "has a unit: "
+    "write it without",
 }
 
 
@@ -112,14 +124,15 @@ class NumberFormat(NamedTuple):
         decimal = self.decimal or frame.attrs.get("decimal", ".")
         if (decimal, self.thousands) == (".", None):
             return frame
-        group = rf"(?:{re.escape(self.thousands)}\d{{3}})*" if self.thousands else ""
-        number = re.compile(rf"[+-]?(?:\d{{1,3}}{group}|\d+)?(?:{re.escape(decimal)}\d*)?(?:[eE][+-]?\d+)?")
+        separator = r"\s" if self.thousands and self.thousands.isspace() else re.escape(self.thousands or "")
+        group = rf"(?:{separator}\d{{3}})*" if self.thousands else ""
+        number = re.compile(rf"[+{MINUS}-]?(?:\d{{1,3}}{group}|\d+)?(?:{re.escape(decimal)}\d*)?(?:[eE][+-]?\d+)?")
 
         def normalize_cell(cell: Any) -> Any:
             text = cell.strip() if isinstance(cell, str) else ""
             if not (text and number.fullmatch(text)):
                 return cell
-            return text.replace(self.thousands or "\0", "").replace(decimal, ".")
+            return (re.sub(separator, "", text) if separator else text).replace(decimal, ".")
 
         columns = {name: frame[name].map(normalize_cell) for name in names if frame[name].dtype.kind not in "iufbMm"}
         categories = [name for name in columns if frame[name].dtype == "category"]
@@ -158,6 +171,7 @@ def infer_column_kind(values: pd.Series[Any], number_format: NumberFormat = Numb
         return ColumnKind(NAMES)
     texts: list[str] = []
     written_order: DateOrder = ""
+    mixed = ""
     for name in KINDS:
         kind = ColumnKind(name)
         if name == "dates":
@@ -167,8 +181,13 @@ def infer_column_kind(values: pd.Series[Any], number_format: NumberFormat = Numb
             kind = ColumnKind(name, order=order, zoned=have_zones(texts))
         is_other = np.isnan(_convert_to_numbers(values, kind))
         count = len(values) - is_other.sum()
-        if count and count >= MOST * (count + len(list_present_texts(values[is_other]))):
+        others = list_present_texts(values[is_other]) if count else []
+        if count and count >= MOST * (count + len(others)):
             return kind
+        if name == "numbers" and count and count >= MANY_NUMBERS * (count + len(others)):
+            share = format_percent(count / (count + len(others)), unit=" %")
+            option = format_option("data.numbers", values.name)
+            mixed = f"{others[0]!r} is not a number, as {share} are: {option} takes such cells for missing"
     for pattern, doubt in MISREAD.items():
         if texts and sum(re.match(pattern, text) is not None for text in texts) >= MOST * len(texts):
             doubt = doubt.format(
@@ -177,7 +196,7 @@ def infer_column_kind(values: pd.Series[Any], number_format: NumberFormat = Numb
                 thousands=format_option("data.thousands"),
             )
             return ColumnKind(NAMES, f"{texts[0]!r} {doubt}")
-    return ColumnKind(NAMES)
+    return ColumnKind(NAMES, mixed)
 
 
 def _convert_to_numbers(values: pd.Series[Any], kind: ColumnKind) -> NDArray[np.float64]:
@@ -185,6 +204,21 @@ def _convert_to_numbers(values: pd.Series[Any], kind: ColumnKind) -> NDArray[np.
     if kind.name == "dates":
         return parse_days(values, kind.order)
     return KINDS[kind.name].parse(values)
+
+
+def describe_missing_code(numbers: NDArray[np.float64]) -> str:
+    """Return a number of nines, such as -999, that lies far from all others of a column and so may mean a gap; or "".
+
+    >>> describe_missing_code(np.array([20.0, 35.0, 50.0, -999.0, -999.0]))
+    ' (-999 in 2 rows)'
+    """
+    present = numbers[np.isfinite(numbers)]
+    for code in (present.min(), present.max()) if len(present) else ():
+        others = present[present != code]
+        count = len(present) - len(others)
+        if re.fullmatch(r"-?9{2,}", f"{code:.15g}") and count > 1 and np.abs(others - code).min() > others.std():
+            return f" ({code:.0f} in {format_row_count(count)})"
+    return ""
 
 
 def parse_column(

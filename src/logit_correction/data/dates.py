@@ -1,4 +1,4 @@
-"""Dates as people write them: 31.12.2024, 12/31/2024 2:30 PM or 2024/12/31, rewritten as 2024-12-31 14:30.
+"""Dates as people write them: 31.12.2024, 12/31/2024 2:30 PM or 2024/12/31, rewritten as 2024-12-31 14:30; and times.
 
 Whether the day or the month comes first is found by a whole column, since 08/11/2024 alone may be either: one row with
 28 in the first place proves the order. Where both orders fit all rows nothing is guessed, and the user is asked.
@@ -34,6 +34,9 @@ ISO_FORMS = {"day": r"\4-\3-\1", "month": r"\4-\1-\3"}
 
 #: A time of day of the twelve hours before or after noon.
 HALF_DAY_TIME = re.compile(r"(\d\d?)(:\d\d(?::\d\d(?:\.\d+)?)?)\s*([AP])\.?M\.?", re.IGNORECASE)
+
+#: A time of day without a date.
+TIME = re.compile(r"(\d\d?):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?")
 
 #: A time of day with its zone, at the end of a text.
 ZONE = re.compile(r":\d\d(?:\.\d+)?\s*(?:Z|[+-]\d\d:?\d*)$")
@@ -136,6 +139,29 @@ def parse_days(values: pd.Series[Any], order: DateOrder = "") -> NDArray[np.floa
         values = values.dt.tz_convert("UTC").dt.tz_localize(None)
     seconds = values.to_numpy(dtype="datetime64[s]") - np.datetime64(0, "s")
     return np.asarray(seconds / np.timedelta64(1, "D"), dtype=np.float64)
+
+
+def parse_hours(values: pd.Series[Any]) -> NDArray[np.float64]:
+    """Return the hours since midnight of times of day without a date, such as 14:30 or 2:30 PM; NaN for others.
+
+    >>> parse_hours(pd.Series(["14:30", "2:30 PM", "1970-01-01 14:30"])).tolist()
+    [14.5, 14.5, nan]
+    """
+    if values.dtype.kind in "iufbMm":
+        return np.full(len(values), np.nan)
+    values = values.reset_index(drop=True)
+    texts = values.astype(object).where(values.notna(), "").map(str).str.strip()
+    texts = texts.str.replace(HALF_DAY_TIME, _convert_to_24_hours, regex=True)
+    parts = texts[texts.str.fullmatch(TIME)].str.extract(TIME).astype(np.float64).reindex(texts.index)
+    return np.asarray(parts[0] + parts[1] / 60 + parts[2].fillna(0) / 3600, dtype=np.float64)
+
+
+def format_hours(hours: float) -> str:
+    """Return hours since midnight as a time of day, such as 09:30; a dash for NaN."""
+    if np.isnan(hours):
+        return "–"
+    minutes = int(hours * 60 + 1e-6)
+    return f"{minutes // 60:02}:{minutes % 60:02}"
 
 
 def _convert_to_24_hours(time: re.Match[str]) -> str:

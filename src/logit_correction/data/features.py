@@ -24,6 +24,7 @@ from logit_correction.data.column_kinds import (
     NAMES,
     ColumnKind,
     NumberFormat,
+    describe_missing_code,
     infer_column_kind,
     list_present_texts,
     parse_column,
@@ -69,6 +70,7 @@ NOTES = {
     "month": "columns of dates with the month first ({dayfirst})",
     "zone": "columns of dates in which some name their time zone, while the others count as UTC",
     "far": "columns of dates in which one lies so far off that all others count as nearly equal",
+    "code": "columns of numbers in which one of nines lies far off (leave its cells empty, if it means missing)",
     "gaps": "columns with missing values, which count as the mean of training or as one more name",
 }
 
@@ -132,7 +134,7 @@ class ColumnReader(Reader):
             cells = frame[name]
             kind = self.chosen_kinds.get(name) or infer_column_kind(cells[is_good], self.number_format)
             values = parse_column(cells, kind, rows.errors, coerce=name in self.numbers)
-            reason, example = self._find_reason_to_leave_out(name, kind, values, rows.place)
+            reason, example = self._find_reason_to_leave_out(name, kind, cells, values, rows.place)
             if reason:
                 notes[reason].append(f"{name!r}{example}")
                 continue
@@ -140,6 +142,7 @@ class ColumnReader(Reader):
             missing = find_missing_values(values).sum()
             examples = {
                 "doubt": kind.doubt and f" ({kind.doubt})",
+                "code": describe_missing_code(values) if kind.name == "numbers" else "",
                 "gaps": f" in {missing:,} of {len(rows):,} rows" if 0 < missing < len(rows) else "",
             }
             if kind.name == "dates":
@@ -161,8 +164,17 @@ class ColumnReader(Reader):
         ]
         return columns, rows.names, sentences
 
-    def _find_reason_to_leave_out(self, name: str, kind: ColumnKind, values: Array, place: str) -> tuple[str, str]:
+    def _find_reason_to_leave_out(
+        self, name: str, kind: ColumnKind, cells: pd.Series[Any], values: Array, place: str
+    ) -> tuple[str, str]:
         """Return the key of ``NOTES`` of a column that is not a feature, and an example of its values; else "".
+
+        Args:
+            name: The column.
+            kind: What it holds.
+            cells: (n,) its cells.
+            values: (n,) what they were parsed as.
+            place: What messages call the rows.
 
         Raises:
             InputError: The user named the column as a feature.
@@ -179,7 +191,7 @@ class ColumnReader(Reader):
             example = kind.doubt or f"such as {values[0][:40]!r}"
             return "text", f" ({different:,} different texts, {example})"
         may_be_identifier = self.takes_all_columns and kind.name == "numbers" and name not in self.numbers
-        is_distinct = MAX_CATEGORIES_OF_MANY_ROWS < len(values) == different
+        is_distinct = MAX_CATEGORIES_OF_MANY_ROWS < len(values) == cells.nunique()  # floats round long numbers
         return "identifier" if may_be_identifier and is_distinct and bool((values % 1 == 0).all()) else "", ""
 
     def load_state(self, preparation: Mapping[str, Any]) -> None:

@@ -17,6 +17,7 @@ from torch import Tensor
 from logit_correction.data.augment import Augmentation
 from logit_correction.data.cache import compute_digest
 from logit_correction.data.column_kinds import KINDS, list_column_inputs
+from logit_correction.data.dates import format_hours
 from logit_correction.data.splits import SPLITS
 from logit_correction.data.stores import ArrayStore, InputStore, build_view_inputs
 from logit_correction.errors import InputError
@@ -160,7 +161,7 @@ class DataTable:
         """
         kinds = {column["name"]: column["kind"] for column in self.preparation.get("columns", ())}
         if name not in kinds and kinds.get(name.removesuffix(HOUR_SUFFIX)) == "dates":
-            return [_format_hour(hour) for hour in values.tolist()]
+            return [format_hours(hour) for hour in values.tolist()]
         format_cell = KINDS[kinds[name]].format if kinds.get(name) in KINDS else format_value
         return [format_cell(value) for value in values.tolist()]
 
@@ -197,14 +198,6 @@ class DataTable:
             if any(bool((values != value).any()) for values, value in zip(fetch(part), first, strict=True)):
                 return False
         return True
-
-
-def _format_hour(hour: float) -> str:
-    """Return a time of day in hours as 09:30; empty for NaN."""
-    if np.isnan(hour):
-        return ""
-    minutes = int(hour * 60 + 1e-6)
-    return f"{minutes // 60:02}:{minutes % 60:02}"
 
 
 @dataclass(frozen=True)

@@ -567,7 +567,7 @@ def find_correction_argument(estimator: Any) -> str:
 
 
 def fit_with_correction(estimator: Any, X: Any, estimates: AttributeEstimates) -> tuple[Any, str]:
-    """Trainer a copy of a classifier to the rows and labels that were estimated, with logit correction.
+    """Fit a copy of a classifier to the rows and labels that were estimated, with logit correction.
 
     Args:
         estimator: A classifier of scikit-learn's interface; see ``find_correction_argument``.

@@ -53,7 +53,7 @@ def train(
     logger: Any = (),
     **options: Any,
 ) -> Run:
-    """Train one run, judge it, and return it.
+    """Train one run, evaluate it, and return it.
 
     Args:
         data: A data frame, an array or a list of texts, with ``label``; a folder of images, the file of a table or a
