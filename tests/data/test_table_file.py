@@ -96,6 +96,22 @@ def test_image_paths_are_relative_to_the_root_option(tmp_path: Path) -> None:
     assert len(build_source(folder / "metadata.csv", path="path", root=str(tmp_path)).build().check().label) == ROWS
 
 
+@pytest.mark.parametrize(
+    "spelling", ["birds/{}", "birds/{}.JPG", "birds\\{}.jpg"], ids=["no ending", "case", "backslash"]
+)
+def test_image_names_may_lack_their_ending_where_only_one_image_can_be_meant(spelling: str, tmp_path: Path) -> None:
+    (tmp_path / "birds").mkdir()
+    for row in range(ROWS):
+        Image.new("RGB", (8, 8), (row, 0, 0)).save(tmp_path / f"birds/a{row}.jpg")
+    FRAME.assign(path=[spelling.format(f"a{row}") for row in range(ROWS)]).to_csv(tmp_path / "rows.csv", index=False)
+    source = build_source(tmp_path / "rows.csv", path="path")
+    table = source.build()
+    assert len(table.label) == ROWS and any("not quite as their files are called" in note for note in table.notes)
+    (tmp_path / "birds/A3.JPG").symlink_to(tmp_path / "birds/a4.jpg")  # now two images may be meant
+    with pytest.raises(InputError, match=r"a3.* is missing in"):
+        build_source(tmp_path / "rows.csv", path="path").build()
+
+
 LOOK_ALIKE_SPELLINGS = {
     "composed": "krank-e\u0301",
     "no width": "krank\u200b-é",

@@ -7,16 +7,17 @@ and hidden folders would be labels, so they are left out and named.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import NamedTuple
 
 from logit_correction.data.image_files import IMAGE_SUFFIXES
-from logit_correction.data.rows import Rows
+from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.splits import NEW, SPLIT_ALIASES
 from logit_correction.errors import InputError
-from logit_correction.formatting import format_first, format_row_count
+from logit_correction.formatting import format_first, format_option, format_row_count
 from logit_correction.paths import is_within
 from logit_correction.unicode_text import escape_undecodable, normalize_text
 
@@ -199,3 +200,64 @@ def find_labelled_images(root: Path, split_by_folder: Mapping[Path, str | None])
         elif not path.is_file():
             rows.errors.add(row, "is a link to no file")
     return rows
+
+
+def find_files_within(
+    root: Path, names: Sequence[str | None], errors: RowErrors, column: str, fallback: Path | None = None
+) -> list[Path]:
+    """Return the images (M,) that the rows of a table name, and note rows whose file is missing or outside of ``root``.
+
+    A name may lack its ending, differ in case, or have backslashes, where only one image can be meant.
+
+    Args:
+        root: The folder of the files, which no link may leave.
+        names: Their names, relative to it.
+        errors: Where bad rows are noted.
+        column: The column of the names, for messages.
+        fallback: Another folder, for names that are not files in ``root``.
+    """
+    bases = [(folder, os.path.realpath(folder)) for folder in (root, fallback) if folder]
+    images_by_folder: dict[Path, dict[str, list[Path]]] = {}
+    paths = []
+    for row, given_name in enumerate(names):
+        name = (given_name or "").partition("\0")[0]  # which no file's name holds
+        inside = [folder / name for folder, base in bases if is_within(folder / name, base)]
+        files = [path for path in inside if name and os.path.isfile(path)]
+        if name and not files:
+            for folder, base in bases:
+                path = folder / name.replace("\\", "/")
+                image = _find_image_of_similar_name(path, images_by_folder) if is_within(path, base) else None
+                if image is not None and is_within(image, base):
+                    files.append(image)
+            if files:
+                fact = f"column {column!r} names images not quite as their files are called"
+                errors.add_remark(fact, "the only image of such a name is taken", 1, f"{name!r} for {files[0].name!r}")
+        paths.append(files[0] if files else root / name)
+        if files:
+            continue
+        if not name:
+            errors.add(row, f"column {column!r} is empty")
+        elif not inside:
+            remedy = f"name the folder of all files by {format_option('data.root')}"
+            errors.add(row, f"{name!r} lies outside of {root} ({remedy})")
+        else:
+            errors.add(row, f"{name!r} is missing in {root} (name another folder by {format_option('data.root')})")
+    return paths
+
+
+def _find_image_of_similar_name(path: Path, images_by_folder: dict[Path, dict[str, list[Path]]]) -> Path | None:
+    """Return the only image whose name is that of a missing file, but for its ending and case; None without one.
+
+    Args:
+        path: The missing file.
+        images_by_folder: Folder -> name in small letters, with and without its ending -> images; filled as needed.
+    """
+    folder = path.parent
+    if folder not in images_by_folder:
+        images_by_name = defaultdict(list)
+        for image in list_own_images(folder) if folder.is_dir() else ():
+            for name in {image.name.lower(), image.stem.lower()}:
+                images_by_name[name].append(image)
+        images_by_folder[folder] = images_by_name
+    images = images_by_folder[folder].get(path.name.lower(), [])
+    return images[0] if len(images) == 1 else None

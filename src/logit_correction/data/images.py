@@ -27,8 +27,9 @@ from logit_correction.data.image_files import (
     infer_side_and_ranges,
     read_picture,
 )
+from logit_correction.data.image_folders import find_files_within
 from logit_correction.data.reader import FittedInputs, Reader, build_array_store, convert_to_channels_first
-from logit_correction.data.rows import RowErrors, Rows, find_files_within
+from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.errors import InputError, check_range
 from logit_correction.formatting import format_list, format_option, format_reason

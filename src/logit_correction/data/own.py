@@ -133,7 +133,8 @@ class Table(DataSource):
             file: CSV (commas, semicolons, tabs or |) or Parquet.
             label: Column of labels, names or numbers; it must be named.
             text: Column of texts.
-            path: Column of image files.
+            path: Column of image files. A name may lack its ending, differ in case, or have backslashes, where only one
+                image can be meant.
             features: Columns of features, or * for all that have no other part, except texts that are not categories
                 and a column split. Numbers, and dates such as 2024-05-31, are standardised by the training rows; a
                 column of names becomes one number, 0 or 1, for each name. Values may be missing.

@@ -6,7 +6,6 @@ rows, and all of them are raised, or the rows left out and reported, together.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -22,7 +21,6 @@ from logit_correction.data.cells import format_row_names
 from logit_correction.data.table_files import find_repeated_header_rows
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_first, format_option, format_row_count
-from logit_correction.paths import is_within
 from logit_correction.types import Array
 from logit_correction.unicode_text import escape_undecodable
 
@@ -192,32 +190,3 @@ class Rows:
         for start in range(0, len(self), max_rows):
             part = slice(start, start + max_rows)  # of a frame, too, it takes rows by their place
             yield replace(self, **{name: values[part] for name, values in held.items()})
-
-
-def find_files_within(
-    root: Path, names: Sequence[str | None], errors: RowErrors, column: str, fallback: Path | None = None
-) -> list[Path]:
-    """Return the files (M,) that the rows of a table name, and note rows whose file is missing or outside of ``root``.
-
-    Args:
-        root: The folder of the files, which no link may leave.
-        names: Their names, relative to it.
-        errors: Where bad rows are noted.
-        column: The column of the names, for messages.
-        fallback: Another folder, for names that are not files in ``root``.
-    """
-    bases = [(folder, os.path.realpath(folder)) for folder in (root, fallback) if folder]
-    paths = []
-    for row, given_name in enumerate(names):
-        name = (given_name or "").partition("\0")[0]  # which no file's name holds
-        inside = [folder / name for folder, base in bases if is_within(folder / name, base)]
-        files = [path for path in inside if name and os.path.isfile(path)]
-        paths.append(files[0] if files else root / name)
-        if not name:
-            errors.add(row, f"column {column!r} is empty")
-        elif not inside:
-            remedy = f"name the folder of all files by {format_option('data.root')}"
-            errors.add(row, f"{name!r} lies outside of {root} ({remedy})")
-        elif not files:
-            errors.add(row, f"{name!r} is missing in {root} (name another folder by {format_option('data.root')})")
-    return paths
