@@ -562,16 +562,18 @@ def claim_new_rows() -> Claims:
         f"On the {new_rows['sets']}, CODA (Kay et al., ICCV 2025), which selects one candidate, won "
         f"{format_shares_won('CODA')} %; on the others it lost {lost} points by 20, and {lost_at_worst} at worst",
     )
-    figures = read_table("new-rows/figures.csv")
-    drawn = figures[figures["rows"].str.startswith("drawn cases") & (figures["answers"] == 50)]
-    least = format_number(drawn["gain_won"].min(), 0)
-    most = format_number(drawn["gain_won"].max(), 0)
-    sets = read_selection("sets", 50, "drawn tables and texts")
-    share = format_number(read_selection("gain_won", 50, "drawn tables and texts"), 0)
+    drawn = "drawn tables, texts and images"
+    shares = {
+        rows: " and ".join(format_number(read_selection("gain_won", answers, rows), 0) for answers in (20, 50))
+        for rows in (drawn, "drawn images", "drawn tables and texts")
+    }
     yield Claim(
         "new-rows",
-        f"On {sets:.0f} drawn tables and texts 50 answers won {share} %; earlier, with one candidate, on "
-        f"{drawn['cases'].sum():.0f} drawn data sets {least} to {most} %",
+        f"On {read_selection('sets', 20, drawn):.0f} drawn data sets, by which nothing was chosen, 20 and 50 answers won "
+        f"{shares[drawn]} % (images {shares['drawn images']}, tables and texts {shares['drawn tables and texts']}). On "
+        f"{read_selection('other_sets', 20, drawn):.0f} others 20 gained "
+        f"{format_number(read_selection('elsewhere', 20, drawn))} points, and lost "
+        f"{format_number(-read_selection('elsewhere_worst', 20, drawn))} at worst",
     )
 
 
