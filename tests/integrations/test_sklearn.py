@@ -201,6 +201,21 @@ def test_identifiers_and_rare_names_are_left_out_as_in_other_doors(sites: tuple,
     assert (classifier.predict_proba(others) == classifier.predict_proba(named)).all()
 
 
+def test_kinds_of_columns_can_be_given(sites: tuple) -> None:
+    frame, y = sites
+    visits = frame.assign(
+        visits=[*map(str, range(7000, 7000 + len(frame) - 1)), "many"], ward=np.arange(len(frame)) % 3
+    )
+    kinds = {"numbers": "visits", "categorical": ["ward"]}
+    classifier = LogitCorrectionClassifier("ERM", **kinds, **QUICK).fit(visits, y)
+    columns = {column["name"]: column["kind"] for column in classifier.model_["preparation"]["columns"]}
+    assert columns["visits"] == "numbers" and columns["ward"] == "names"
+    again = pickle.loads(pickle.dumps(classifier))
+    assert (again.predict_proba(visits) == classifier.predict_proba(visits)).all()  # "many" is missing for both
+    with pytest.raises(InputError, match="numbers names columns: give a data frame"):
+        LogitCorrectionClassifier("ERM", numbers="visits", **QUICK).fit(np.zeros((4, 2)), [0, 1, 0, 1])
+
+
 def test_other_methods_and_true_attributes_are_fitted(sites: tuple) -> None:
     frame, y = sites
     with_attributes = LogitCorrectionClassifier(attributes="TrueAttributes", **QUICK).fit(

@@ -43,7 +43,7 @@ from logit_correction.evaluation.report import EvaluatedRows
 from logit_correction.finding_text import finding_to_dict
 from logit_correction.formatting import format_percent
 from logit_correction.methods.base import Algorithm
-from logit_correction.registry import CompleteComponent
+from logit_correction.registry import CompleteComponent, parse_name_list
 from logit_correction.runs.assemble import launch_processes, prepare_run
 from logit_correction.runs.average import build_trainer
 from logit_correction.runs.estimate import AttributeEstimates, run_estimator
@@ -61,7 +61,7 @@ if TYPE_CHECKING:
 
 
 #: Form of the rows, a field of ``Rows`` -> the reader of such rows.
-READERS: dict[str, Callable[[], Reader]] = {"frame": ColumnReader, "texts": TextReader, "values": NumericReader}
+READERS: dict[str, Callable[..., Reader]] = {"frame": ColumnReader, "texts": TextReader, "values": NumericReader}
 
 
 class TableSource(DataSource):
@@ -94,6 +94,9 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         preset: Name of a preset.
         shortcut: Views that are known to be a shortcut, such as ``column:scanner``.
         legitimate: Views that are known to be legitimate causes of the label.
+        numbers: Columns of a data frame that hold numbers, whatever their cells look like: cells that are none are
+            missing, and whole numbers that differ in every row stay features.
+        categorical: Columns of a data frame that hold names, even if these are numbers.
         epochs: Passes over the training rows; None chooses by the number of rows, as for ``batch_size``.
         batch_size: Rows of a step.
         learning_rate: Learning rate at the start.
@@ -140,6 +143,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         preset: str | None = None,
         shortcut: str | Sequence[str] = (),
         legitimate: str | Sequence[str] = (),
+        numbers: str | Sequence[str] = (),
+        categorical: str | Sequence[str] = (),
         epochs: int | None = None,
         batch_size: int | None = None,
         learning_rate: float | None = None,
@@ -157,6 +162,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         self.preset = preset
         self.shortcut = shortcut
         self.legitimate = legitimate
+        self.numbers = numbers
+        self.categorical = categorical
         self.epochs = epochs
         self.batch_size = batch_size
         self.learning_rate = learning_rate
@@ -241,7 +248,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
     def _build_source(self, rows: Rows, label: NDArray[np.int64], attribute: Any) -> TableSource:
         """Return the source of the training rows, without rows for validation or test."""
         kind = next(name for name in READERS if getattr(rows, name) is not None)
-        reader = READERS[kind]()
+        reader = self._make_reader(kind)
         values, _, notes = reader.validate(rows)
         rows.errors.raise_if_any()
         every_row = torch.arange(len(label))
@@ -263,6 +270,16 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             **fitted.forms,
         )
         return TableSource(reader, table)
+
+    def _make_reader(self, kind: str) -> Reader:
+        """Return a reader of rows in a form of ``READERS``."""
+        kinds_of_columns = {name: parse_name_list(getattr(self, name)) for name in ("numbers", "categorical")}
+        if kind == "frame":
+            return READERS[kind](**kinds_of_columns)
+        named = next((name for name, columns in kinds_of_columns.items() if columns), None)
+        if named is not None:
+            raise InputError(f"{named} names columns: give a data frame that has them, or leave it out")
+        return READERS[kind]()
 
     def _build_config(
         self, source: TableSource, seed: int, method: Mapping[str, Any], leave_out: Sequence[str] = ()
@@ -468,7 +485,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
     def _get_model(self) -> FittedModel:
         """Return the trained model; after unpickling it is built from ``model_``."""
         if not hasattr(self, "_model"):
-            reader = READERS[self.model_["kind"]]()
+            reader = self._make_reader(self.model_["kind"])
             reader.load_state(self.model_["preparation"])
             source = TableSource(reader)
             config = complete_config({**self.config_, "data": source.as_component()})
