@@ -151,8 +151,8 @@ def parse_hours(values: pd.Series[Any]) -> NDArray[np.float64]:
         return np.full(len(values), np.nan)
     values = values.reset_index(drop=True)
     texts = values.astype(object).where(values.notna(), "").map(str).str.strip()
-    texts = texts.str.replace(HALF_DAY_TIME, _convert_to_24_hours, regex=True)
-    parts = texts[texts.str.fullmatch(TIME)].str.extract(TIME).astype(np.float64).reindex(texts.index)
+    texts = texts[texts.str.match(TIME)].str.replace(HALF_DAY_TIME, _convert_to_24_hours, regex=True)
+    parts = texts[texts.str.fullmatch(TIME)].str.extract(TIME).astype(np.float64).reindex(values.index)
     return np.asarray(parts[0] + parts[1] / 60 + parts[2].fillna(0) / 3600, dtype=np.float64)
 
 
