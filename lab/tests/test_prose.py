@@ -358,7 +358,7 @@ def claim_table_by_table() -> Claims:
     theirs = ", ".join(format_number(corrupted.read_published("LC, paper", ratio)[0]) for ratio in RATIOS)
     yield Claim(corrupted.folder, f"a small CNN: LC {ours} %, the paper's {theirs}.")
     by_preset = ", ".join(corrupted.format_mean("LC, paper", ratio) for ratio in RATIOS)
-    yield Claim(corrupted.folder, f"LC, paper in this short training, one or two seeds so far: {by_preset} %")
+    yield Claim(corrupted.folder, f"LC, paper in this short training: {by_preset} %")
 
     yield from claim_stand_ins()
     parts = Grid("ablation")
