@@ -569,8 +569,8 @@ def claim_new_rows() -> Claims:
     }
     yield Claim(
         "new-rows",
-        f"On {read_selection('sets', 20, drawn):.0f} drawn data sets, by which nothing was chosen, 20 and 50 answers won "
-        f"{shares[drawn]} % (images {shares['drawn images']}, tables and texts {shares['drawn tables and texts']}). On "
+        f"On {read_selection('sets', 20, drawn):.0f} drawn data sets, by which nothing was chosen, 20 and 50 answers "
+        f"won {shares[drawn]} % (images {shares['drawn images']}, tables and texts {shares['drawn tables and texts']}). On "
         f"{read_selection('other_sets', 20, drawn):.0f} others 20 gained "
         f"{format_number(read_selection('elsewhere', 20, drawn))} points, and lost "
         f"{format_number(-read_selection('elsewhere_worst', 20, drawn))} at worst",
