@@ -567,13 +567,14 @@ def claim_new_rows() -> Claims:
         rows: " and ".join(format_number(read_selection("gain_won", answers, rows), 0) for answers in (20, 50))
         for rows in (drawn, "drawn images", "drawn tables and texts")
     }
+    gained = format_number(read_selection("elsewhere", 20, drawn))
+    lost_at_worst = format_number(-read_selection("elsewhere_worst", 20, drawn))
     yield Claim(
         "new-rows",
         f"On {read_selection('sets', 20, drawn):.0f} drawn data sets, by which nothing was chosen, 20 and 50 answers "
-        f"won {shares[drawn]} % (images {shares['drawn images']}, tables and texts {shares['drawn tables and texts']}). On "
-        f"{read_selection('other_sets', 20, drawn):.0f} others 20 gained "
-        f"{format_number(read_selection('elsewhere', 20, drawn))} points, and lost "
-        f"{format_number(-read_selection('elsewhere_worst', 20, drawn))} at worst",
+        f"won {shares[drawn]} % (images {shares['drawn images']}, tables and texts "
+        f"{shares['drawn tables and texts']}). On {read_selection('other_sets', 20, drawn):.0f} others 20 gained "
+        f"{gained} points, and lost {lost_at_worst} at worst",
     )
 
 
