@@ -151,7 +151,7 @@ def _audit_new_rows(
             folder = answers.parent  # of an earlier `train --new-rows`, whose own folder holds ERM
         elif not (folder / audits.AUDIT).is_file():
             raise InputError(
-                f"{answers} is not a file in the folder of an audit, and {folder} is none: read the sheet first, by "
+                f"{answers} is not a file in the folder of an audit, and {folder} is not an audit: read the sheet by "
                 f"`logit-correction audit --answers {answers} --out AUDIT`, and train what that prints"
             )
         audit = audits.Audit(folder, trust_code=trust_code)

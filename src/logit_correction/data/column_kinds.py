@@ -70,10 +70,18 @@ def parse_numbers(values: pd.Series[Any]) -> NDArray[np.float64]:
     """Return the numbers of a column, spans of time in seconds; NaN for other cells."""
     if values.dtype.kind == "M":
         return np.full(len(values), np.nan)
-    if values.dtype.kind not in "iufbm":
-        values = values.map(lambda cell: cell.replace(MINUS, "-") if isinstance(cell, str) else cell)
-    values = values.dt.total_seconds() if values.dtype.kind == "m" else pd.to_numeric(values, errors="coerce")
-    return values.to_numpy(dtype=np.float64, na_value=np.nan)
+    if values.dtype.kind == "m":
+        return values.dt.total_seconds().to_numpy(dtype=np.float64)
+    numbers = _coerce_to_numbers(values)
+    is_other = np.isnan(numbers)
+    if values.dtype.kind not in "iufb" and is_other.any():
+        others = values[is_other].map(lambda cell: cell.replace(MINUS, "-") if isinstance(cell, str) else cell)
+        numbers[is_other] = _coerce_to_numbers(others)
+    return numbers
+
+
+def _coerce_to_numbers(values: pd.Series[Any]) -> NDArray[np.float64]:
+    return pd.to_numeric(values, errors="coerce").to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
 
 
 #: A column is of the first kind that holds most of its values, else of names.
@@ -182,10 +190,11 @@ def infer_column_kind(values: pd.Series[Any], number_format: NumberFormat = Numb
         is_other = np.isnan(_convert_to_numbers(values, kind))
         count = len(values) - is_other.sum()
         others = list_present_texts(values[is_other]) if count else []
-        if count and count >= MOST * (count + len(others)):
+        num_present = count + len(others)
+        if count and count >= MOST * num_present:
             return kind
-        if name == "numbers" and count and count >= MANY_NUMBERS * (count + len(others)):
-            share = format_percent(count / (count + len(others)), unit=" %")
+        if name == "numbers" and count and count >= MANY_NUMBERS * num_present:
+            share = format_percent(count / num_present, unit=" %")
             option = format_option("data.numbers", values.name)
             mixed = f"{others[0]!r} is not a number, as {share} are: {option} takes such cells for missing"
     for pattern, doubt in MISREAD.items():

@@ -179,8 +179,8 @@ class ColumnReader(Reader):
         Raises:
             InputError: The user named the column as a feature.
         """
-        different = len(pd.unique(values))
         if kind.name == NAMES:
+            different = len(pd.unique(values))
             if different <= MAX_CATEGORIES_OF_MANY_ROWS or different * MIN_ROWS_PER_NAME <= len(values):
                 return "", ""
             if not self.takes_all_columns:
@@ -191,8 +191,9 @@ class ColumnReader(Reader):
             example = kind.doubt or f"such as {values[0][:40]!r}"
             return "text", f" ({different:,} different texts, {example})"
         may_be_identifier = self.takes_all_columns and kind.name == "numbers" and name not in self.numbers
-        is_distinct = MAX_CATEGORIES_OF_MANY_ROWS < len(values) == cells.nunique()  # floats round long numbers
-        return "identifier" if may_be_identifier and is_distinct and bool((values % 1 == 0).all()) else "", ""
+        if not may_be_identifier or len(values) <= MAX_CATEGORIES_OF_MANY_ROWS or (values % 1 != 0).any():
+            return "", ""
+        return "identifier" if cells.nunique() == len(values) else "", ""  # of the cells: floats round long numbers
 
     def load_state(self, preparation: Mapping[str, Any]) -> None:
         super().load_state(preparation)

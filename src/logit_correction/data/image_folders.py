@@ -171,8 +171,8 @@ def find_labelled_images(root: Path, split_by_folder: Mapping[Path, str | None])
         "what computers put into folders is not read": sorted(hidden),
         "files that are not images by name are left out": other,
     }
-    for fact, found in left_out.items():
-        names = [escape_undecodable(path.relative_to(root)) for path in found]
+    for fact, paths in left_out.items():
+        names = [escape_undecodable(path.relative_to(root)) for path in paths]
         notes += [f"{fact}: {format_first(names, separator='; ')}"] if names else []
     labels = {
         folder: None if split and folder.parent == root else normalize_text(escape_undecodable(folder.name))
@@ -224,11 +224,8 @@ def find_files_within(
         inside = [folder / name for folder, base in bases if is_within(folder / name, base)]
         files = [path for path in inside if name and os.path.isfile(path)]
         if name and not files:
-            for folder, base in bases:
-                path = folder / name.replace("\\", "/")
-                image = _find_image_of_similar_name(path, images_by_folder) if is_within(path, base) else None
-                if image is not None and is_within(image, base):
-                    files.append(image)
+            similar = [_find_image_of_similar_name(folder, base, name, images_by_folder) for folder, base in bases]
+            files = [image for image in similar if image is not None]
             if files:
                 fact = f"column {column!r} names images not quite as their files are called"
                 errors.add_remark(fact, "the only image of such a name is taken", 1, f"{name!r} for {files[0].name!r}")
@@ -245,19 +242,26 @@ def find_files_within(
     return paths
 
 
-def _find_image_of_similar_name(path: Path, images_by_folder: dict[Path, dict[str, list[Path]]]) -> Path | None:
-    """Return the only image whose name is that of a missing file, but for its ending and case; None without one.
+def _find_image_of_similar_name(
+    root: Path, base: str, name: str, images_by_folder: dict[Path, dict[str, list[Path]]]
+) -> Path | None:
+    """Return the only image whose name is that of a missing file except for its ending and case, or None.
 
     Args:
-        path: The missing file.
+        root: The folder of the files.
+        base: Its real path, which no link may leave.
+        name: The name of the missing file, relative to it.
         images_by_folder: Folder -> name in small letters, with and without its ending -> images; filled as needed.
     """
+    path = root / name.replace("\\", "/")
+    if not is_within(path, base):
+        return None
     folder = path.parent
     if folder not in images_by_folder:
         images_by_name = defaultdict(list)
         for image in list_own_images(folder) if folder.is_dir() else ():
-            for name in {image.name.lower(), image.stem.lower()}:
-                images_by_name[name].append(image)
+            for spelling in {image.name.lower(), image.stem.lower()}:
+                images_by_name[spelling].append(image)
         images_by_folder[folder] = images_by_name
     images = images_by_folder[folder].get(path.name.lower(), [])
-    return images[0] if len(images) == 1 else None
+    return images[0] if len(images) == 1 and is_within(images[0], base) else None

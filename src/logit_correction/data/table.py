@@ -17,7 +17,6 @@ from torch import Tensor
 from logit_correction.data.augment import Augmentation
 from logit_correction.data.cache import compute_digest
 from logit_correction.data.column_kinds import KINDS, list_column_inputs
-from logit_correction.data.dates import format_hours
 from logit_correction.data.splits import SPLITS
 from logit_correction.data.stores import ArrayStore, InputStore, build_view_inputs
 from logit_correction.errors import InputError
@@ -160,9 +159,10 @@ class DataTable:
             values: (n,) values that it may have.
         """
         kinds = {column["name"]: column["kind"] for column in self.preparation.get("columns", ())}
-        if name not in kinds and kinds.get(name.removesuffix(HOUR_SUFFIX)) == "dates":
-            return [format_hours(hour) for hour in values.tolist()]
-        format_cell = KINDS[kinds[name]].format if kinds.get(name) in KINDS else format_value
+        kind = kinds.get(name)
+        if kind is None and kinds.get(name.removesuffix(HOUR_SUFFIX)) == "dates":
+            kind = "times"
+        format_cell = KINDS[kind].format if kind in KINDS else format_value
         return [format_cell(value) for value in values.tolist()]
 
     def check(self, splits: Sequence[str] = SPLITS) -> DataTable:

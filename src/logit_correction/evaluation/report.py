@@ -609,9 +609,14 @@ class Report:
         return self.finding is None or self.finding.corrects
 
     @property
+    def member_names(self) -> list[str]:
+        """The names of the members of an average; empty of other methods."""
+        return [str(member.get("name", self.method)) for member in self.method_options.get("members") or []]
+
+    @property
     def training_name(self) -> str:
         """The method's name, an average by its members, and the views that its networks do not get."""
-        members = [str(member.get("name", self.method)) for member in self.method_options.get("members") or []]
+        members = self.member_names
         method = self.method
         if len(members) == 1:
             method = f"{members[0]} with answers"

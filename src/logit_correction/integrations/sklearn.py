@@ -273,12 +273,12 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
 
     def _make_reader(self, kind: str) -> Reader:
         """Return a reader of rows in a form of ``READERS``."""
-        kinds_of_columns = {name: parse_name_list(getattr(self, name)) for name in ("numbers", "categorical")}
+        options = {name: parse_name_list(getattr(self, name)) for name in ("numbers", "categorical")}
         if kind == "frame":
-            return READERS[kind](**kinds_of_columns)
-        named = next((name for name, columns in kinds_of_columns.items() if columns), None)
-        if named is not None:
-            raise InputError(f"{named} names columns: give a data frame that has them, or leave it out")
+            return READERS[kind](**options)
+        for name, columns in options.items():
+            if columns:
+                raise InputError(f"{name} names columns: give a data frame that has them, or leave it out")
         return READERS[kind]()
 
     def _build_config(

@@ -225,7 +225,8 @@ def _build_task_context(
         "groupings": groupings,
         "metrics": _build_metrics_context(series, metrics),
         "curve": plots.build_accuracy_curve(
-            {member.name: member.runs[0].metrics for member in series if not _is_average(member.runs[0])},
+            # Several members of an average have learning curves, and it has none of its own.
+            {member.name: member.runs[0].metrics for member in series if len(member.runs[0].report.member_names) < 2},
             {member.name: member.color for member in series},
         ),
         "several_seeds": any(has_seeds),
@@ -233,11 +234,6 @@ def _build_task_context(
         "minorities": [context for member in series if (context := _build_minority_context(member))],
         "provenance": {member.name: _format_provenance(member) for member in series},
     }
-
-
-def _is_average(run: RunFolder) -> bool:
-    """Return whether a run is an average, whose members have learning curves, and which has none of its own."""
-    return "members" in run.report.method_options
 
 
 def _find_audit_page(run: RunFolder, out: Path) -> str | None:

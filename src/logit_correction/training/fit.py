@@ -147,8 +147,9 @@ class Trainer:
     def get_selections(self) -> list[EpochSelection]:
         """Return the rule and the epoch that it selected, in a list; of an average, those of each member."""
         best = self.selected_weights
-        had_no_rows = best is None and self.config.selection is None
-        rule = build_rule("last") if had_no_rows else self.rule
+        rule = self.rule
+        if best is None and self.config.selection is None:  # the default rule had no rows to read
+            rule = build_rule("last")
         return [
             EpochSelection(
                 rule=rule.name,
