@@ -16,7 +16,7 @@ from rich.console import Console
 from logit_correction.cli import main
 from logit_correction.evaluation.report import DataSummary, EpochSelection, GroupReport, Report
 from logit_correction.finding_text import describe_finding, finding_to_dict
-from logit_correction.pages.compare import build_comparison_table, read_reports
+from logit_correction.pages.compare import build_comparison_table, read_comparable_reports
 from logit_correction.pages.console import build_runs_table, print_run_metrics
 
 from .conftest import build_finding, build_view_evidence
@@ -92,7 +92,7 @@ def test_table_escapes_names_and_marks_the_best() -> None:
 
 def test_table_marks_no_best_for_estimated_attributes(make_birds_run: RunWriter, tmp_path: Path) -> None:
     table = build_comparison_table(
-        read_reports(
+        read_comparable_reports(
             [make_birds_run(tmp_path / name, name, attribute_names=None, estimated=True) for name in ("ERM", "LC")]
         )
     )
@@ -125,7 +125,7 @@ def test_print_runs_prints_mean_and_deviation_of_several_seeds(
 ) -> None:
     folders = [make_birds_run(tmp_path / str(seed), "LC", seed=seed) for seed in range(3)]
     print_run_metrics(folders, tmp_path / "report.html")
-    values = [100 * report.test.average for report in read_reports(folders)]
+    values = [100 * report.test.average for report in read_comparable_reports(folders)]
     expected = (
         f"Average: {np.mean(values):.1f} % in the mean of 3 seeds, standard deviation {np.std(values, ddof=1):.1f}"
     )

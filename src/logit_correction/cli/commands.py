@@ -79,7 +79,7 @@ def train_command(
         raise InputError("--out is missing: give the folder to write the run into")
     if new_rows is not None or answers is not None:
         answer_options = {"single": single, "replace_answers": replace_answers}
-        audit = _audit_new_rows(config, out, new_rows, answers, answer_options, user_options, trust_code)
+        audit = _run_or_answer_audit(config, out, new_rows, answers, answer_options, user_options, trust_code)
         with audit.restrict_imports():
             advised = audit.build_training_config()
             if "refit" in user_options:
@@ -125,7 +125,7 @@ def _train_runs(configs: Mapping[Path, RunConfig], out: Path, resume: bool) -> i
     return 0
 
 
-def _audit_new_rows(
+def _run_or_answer_audit(
     config: RunConfig,
     out: Path,
     new_rows: Path | None,
@@ -134,7 +134,7 @@ def _audit_new_rows(
     user_options: Collection[str],
     trust_code: bool,
 ) -> Any:  # an Audit, see above
-    """Return the audit that chooses what to train by new rows, and by the labels in ``answers`` if given."""
+    """Return an audit that chooses what to train: a new one by ``new_rows``, or that of ``answers``, read into it."""
     from logit_correction.runs.folder import check_folder_unlocked
     from logit_correction.shortcuts import audit as audits
     from logit_correction.shortcuts.audit_page import print_audit

@@ -19,7 +19,7 @@ from logit_correction.data.labels import (
     find_name_positions,
     is_finite_number,
 )
-from logit_correction.data.reader import FittedInputs, Reader
+from logit_correction.data.reader import PreparedInputs, Reader
 from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.splits import NEW, SPLIT_ALIASES, SPLITS, Splitting, make_splits
 from logit_correction.data.stores import LARGE, ArrayStore
@@ -83,7 +83,7 @@ def build_table(
     if bool(is_new.any()):  # their labels are not read where the other splits are drawn
         split[NEW] = (is_new & errors.is_good).nonzero().flatten()
         label[split[NEW]] = find_name_positions([rows.label[row] for row in split[NEW].tolist()], label_names)
-    fitted = reader.fit_transform(content, split["train"], errors)
+    prepared = reader.fit_transform(content, split["train"], errors)
     left_out = errors.raise_if_any(splitting.on_bad_rows)
     split = {name: part[errors.is_good[part]] for name, part in split.items()}  # less the files that cannot be read
     attribute, attribute_names = encode_labels(combine_attributes(attributes or {}, len(rows)), errors.is_good)
@@ -93,27 +93,27 @@ def build_table(
             "columns of few values, or write numbers as bins, such as pandas.cut(ages, 5) makes"
         )
     return DataTable(
-        inputs=fitted.inputs,
+        inputs=prepared.inputs,
         label=torch.where(is_new, label, label.clamp(min=0)),
         attribute=attribute,
         split=split,
         label_names=label_names,
         attribute_names=attribute_names,
-        metadata={"source": source, **fitted.metadata, "split": origin},
+        metadata={"source": source, **prepared.metadata, "split": origin},
         notes=(
             *left_out,
             *rows.notes,
-            *_describe_copies(fitted, split),
+            *_describe_copies(prepared, split),
             *describe_equal_numbers(label_names),
             *reader_notes,
-            *fitted.notes,
+            *prepared.notes,
         ),
         attribute_notes=_describe_unknown_attributes(attribute[split["test"]]),
-        preparation=fitted.preparation,
+        preparation=prepared.preparation,
         row_names=row_names,
-        identifiers=reader.list_identifiers(rows),
+        identifiers=reader.read_identifier_columns(rows),
         drawn=tuple(name for name in SPLITS[1:] if name not in given_splits),
-        **fitted.forms,
+        **prepared.forms,
         **fields,
     )
 
@@ -158,14 +158,14 @@ def _check_label_names(rows: Rows, names: Sequence[str]) -> None:
     check_labels_distinct(rows.label, names, rows.place)
 
 
-def _describe_copies(fitted: FittedInputs, split: Mapping[str, Tensor]) -> list[str]:
+def _describe_copies(prepared: PreparedInputs, split: Mapping[str, Tensor]) -> list[str]:
     """Return a note on test rows that have the input of a training row; none without such, or if there are too many."""
-    store = fitted.inputs
+    store = prepared.inputs
     if isinstance(store, ArrayStore) and store.values.nbytes <= LARGE:
         values: np.ndarray[Any, Any] = store.values.numpy()
         hashes = [hash(row.tobytes()) for row in values]
     else:
-        hashes = [hash(text) for text in fitted.forms.get("texts", ())]
+        hashes = [hash(text) for text in prepared.forms.get("texts", ())]
     if not hashes:
         return []
     trained = {hashes[row] for row in split["train"].tolist()}

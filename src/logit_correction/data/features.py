@@ -31,7 +31,7 @@ from logit_correction.data.column_kinds import (
 )
 from logit_correction.data.dates import YEAR_LAST, DateOrder, describe_dates, have_zones, infer_date_order
 from logit_correction.data.ranges import compute_range, remark_on_values_out_of_range
-from logit_correction.data.reader import NEVER_VARIED, FittedInputs, Reader, compute_mean_and_std
+from logit_correction.data.reader import NEVER_VARIED, PreparedInputs, Reader, compute_mean_and_std
 from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.stores import ArrayStore
 from logit_correction.errors import InputError
@@ -207,13 +207,13 @@ class ColumnReader(Reader):
                 f"the run was trained on the columns '{names}': name these by {format_option('data.features')}"
             )
 
-    def fit(self, parsed_rows: ParsedColumns, train: Tensor, errors: RowErrors) -> None:
+    def fit(self, parsed_rows: ParsedColumns, train_rows: Tensor, errors: RowErrors) -> None:
         """Compute mean and deviation, or the categories, of each column over the training rows.
 
         Columns that are empty or the same in all of them are left out: they do not show what other values mean.
         """
         is_good = errors.is_good.numpy()
-        rows = train.numpy()
+        rows = train_rows.numpy()
         self.input_columns = list(parsed_rows)
         varying = [name for name, (_, values) in parsed_rows.items() if len(pd.unique(values[rows])) > 1]
         # By name: the order of columns changes nothing. ``DataTable.check`` refuses a table in which none varies.
@@ -221,7 +221,7 @@ class ColumnReader(Reader):
             name: _fit_column(name, *parsed_rows[name], rows, is_good) for name in sorted(varying or parsed_rows)
         }
 
-    def build_inputs(self, parsed_rows: ParsedColumns, errors: RowErrors) -> FittedInputs:
+    def build_inputs(self, parsed_rows: ParsedColumns, errors: RowErrors) -> PreparedInputs:
         """Return the inputs that columns become.
 
         Views see the columns as they were written, but no attribute, even if it is a feature.
@@ -244,7 +244,7 @@ class ColumnReader(Reader):
         if self.input_columns != [*self.fitted_columns]:
             preparation["given"] = self.input_columns
         fact = "columns left out of the features, since they are empty or the same in all training rows: "
-        return FittedInputs(
+        return PreparedInputs(
             inputs=store,
             forms={"columns": {name: values for name, values in view_columns.items() if name not in self.others}},
             metadata={"features": f"{store.input_shape[0]}, standardised by the training rows"},
@@ -281,7 +281,7 @@ class ColumnReader(Reader):
             columns[name] = kind, values
         return columns
 
-    def list_identifiers(self, rows: Rows) -> dict[str, list[str]]:
+    def read_identifier_columns(self, rows: Rows) -> dict[str, list[str]]:
         """Return name -> texts of columns that were left out, since hardly any rows share a value: names and numbers.
 
         None are returned where features were named: what else a table holds may be anything.
@@ -362,13 +362,13 @@ class ColumnEncoder(nn.Module):
 
 
 def _fit_column(
-    name: str, kind: ColumnKind, values: Array, train: NDArray[np.int64], is_good: NDArray[np.bool_]
+    name: str, kind: ColumnKind, values: Array, train_rows: NDArray[np.int64], is_good: NDArray[np.bool_]
 ) -> Column:
     column: Column = {"name": name, "kind": kind.name}
     if kind.name == NAMES:
-        names = find_most_frequent_categories(values[train], compute_max_categories(len(values)))
+        names = find_most_frequent_categories(values[train_rows], compute_max_categories(len(values)))
         return {**column, "categories": sorted(names)}
-    present = values[train][np.isfinite(values[train])]
+    present = values[train_rows][np.isfinite(values[train_rows])]
     mean, std = compute_mean_and_std(present) if len(present) else (0.0, 1.0)
     if len(present) and not np.ptp(present):  # only whether there is a value varies
         std = NEVER_VARIED
@@ -379,7 +379,7 @@ def _fit_column(
         if len(present) and np.ptp(hours):
             column["hours"] = [float(hours.mean()), float(hours.std())]
     if np.isnan(values[is_good]).any():
-        column["gaps"] = len(present) < len(train)
+        column["gaps"] = len(present) < len(train_rows)
     return column
 
 

@@ -28,7 +28,7 @@ from logit_correction.data.image_files import (
     read_picture,
 )
 from logit_correction.data.image_folders import find_files_within
-from logit_correction.data.reader import FittedInputs, Reader, build_array_store, convert_to_channels_first
+from logit_correction.data.reader import PreparedInputs, Reader, build_array_store, convert_to_channels_first
 from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.stores import ArrayStore, InputStore
 from logit_correction.errors import InputError, check_range
@@ -222,14 +222,14 @@ class ImageReader(Reader):
         names = convert_to_texts(rows.frame[column], as_written=True)
         return find_files_within(folder, names, rows.errors, column, fallback=fallback), names
 
-    def fit(self, parsed_rows: list[Path], train: Tensor, errors: RowErrors) -> None:
+    def fit(self, parsed_rows: list[Path], train_rows: Tensor, errors: RowErrors) -> None:
         """Choose the size of the images, and the range of pixels of more than 8 bits."""
-        side, self.ranges, self.range_notes = infer_side_and_ranges([parsed_rows[row] for row in train.tolist()])
+        side, self.ranges, self.range_notes = infer_side_and_ranges([parsed_rows[row] for row in train_rows.tolist()])
         self.size = self.size or (side, side)
         self.depths = []
         self.allows_constant = None
 
-    def build_inputs(self, parsed_rows: list[Path], errors: RowErrors) -> FittedInputs:
+    def build_inputs(self, parsed_rows: list[Path], errors: RowErrors) -> PreparedInputs:
         """Return a store of all images of a training, which are read once.
 
         An image of one colour is a bad row, unless most of those of the training are.
@@ -250,7 +250,7 @@ class ImageReader(Reader):
         if len(facts.depths) > 1:
             counts = [f"{depth} in {len(rows):,}" for depth, rows in sorted(facts.depths.items())]
             notes += (f"pixels of several depths, each with a range of its own: {format_list(counts)} pictures",)
-        return FittedInputs(store, {"files": parsed_rows}, {"images": form}, preparation, notes)
+        return PreparedInputs(store, {"files": parsed_rows}, {"images": form}, preparation, notes)
 
     def _add_remarks_of_facts(self, facts: PictureFacts, errors: RowErrors) -> None:
         """Note bad rows, and what users should know of others."""

@@ -26,8 +26,8 @@ from logit_correction.types import Array
 NEVER_VARIED = 1e300
 
 
-class FittedInputs(NamedTuple):
-    """What a reader makes of all rows of a training; fields of ``DataTable``.
+class PreparedInputs(NamedTuple):
+    """What a reader makes of rows; fields of ``DataTable``.
 
     Attributes:
         inputs: The store of the inputs.
@@ -69,17 +69,17 @@ class Reader(ABC):
         """
 
     @abstractmethod
-    def fit(self, parsed_rows: Any, train: Tensor, errors: RowErrors) -> None:
+    def fit(self, parsed_rows: Any, train_rows: Tensor, errors: RowErrors) -> None:
         """Compute what inputs need; what was fitted before is forgotten.
 
         Args:
             parsed_rows: What ``validate`` read of M rows.
-            train: (n,) long, the training rows among them.
+            train_rows: (n,) long, the training rows among them.
             errors: The errors of the M rows.
         """
 
     @abstractmethod
-    def build_inputs(self, parsed_rows: Any, errors: RowErrors) -> FittedInputs:
+    def build_inputs(self, parsed_rows: Any, errors: RowErrors) -> PreparedInputs:
         """Make inputs by what was fitted or loaded.
 
         Args:
@@ -87,16 +87,16 @@ class Reader(ABC):
             errors: Where bad rows are noted.
         """
 
-    def fit_transform(self, parsed_rows: Any, train: Tensor, errors: RowErrors) -> FittedInputs:
+    def fit_transform(self, parsed_rows: Any, train_rows: Tensor, errors: RowErrors) -> PreparedInputs:
         """Fit to the training rows, unless a state was loaded, and make inputs of all rows.
 
         Args:
             parsed_rows: What ``validate`` read of M rows.
-            train: (n,) long, the training rows among them.
+            train_rows: (n,) long, the training rows among them.
             errors: Where bad rows are noted.
         """
         if not self.has_loaded_state:
-            self.fit(parsed_rows, train, errors)
+            self.fit(parsed_rows, train_rows, errors)
         return self.build_inputs(parsed_rows, errors)
 
     def check_readable(self, parsed_rows: Any, errors: RowErrors) -> None:  # noqa: B027  (most readers read all at once)
@@ -108,7 +108,7 @@ class Reader(ABC):
         """
 
     def load_state(self, preparation: Mapping[str, Any]) -> None:
-        """Load ``FittedInputs.preparation`` of a training, before new rows are read."""
+        """Load ``PreparedInputs.preparation`` of a training, before new rows are read."""
         self.has_loaded_state = bool(preparation)
 
     def validate_new(self, rows: Rows) -> Any:
@@ -122,7 +122,7 @@ class Reader(ABC):
         encoded = self.build_inputs(parsed_rows, rows.errors)
         return encoded.inputs, encoded.forms
 
-    def list_identifiers(self, rows: Rows) -> dict[str, list[str]]:
+    def read_identifier_columns(self, rows: Rows) -> dict[str, list[str]]:
         """Return name -> texts of columns that are not inputs, but by which people know rows; after ``fit``."""
         return {}
 
@@ -167,13 +167,13 @@ class NumericReader(Reader):
             raise InputError(f"inputs have shape {values.shape[1:]}, but must have {self.mean.shape}")
         return values
 
-    def fit(self, parsed_rows: Array, train: Tensor, errors: RowErrors) -> None:
+    def fit(self, parsed_rows: Array, train_rows: Tensor, errors: RowErrors) -> None:
         """Compute mean and deviation of each number of vectors."""
         self.mean = None
         self.std = None
         self.ranges = []
-        if parsed_rows.ndim == 2 and len(train):
-            values = parsed_rows[train.numpy()].astype(np.float64)
+        if parsed_rows.ndim == 2 and len(train_rows):
+            values = parsed_rows[train_rows.numpy()].astype(np.float64)
             self.mean, std = compute_mean_and_std(values)
             self.std = np.where(values.max(axis=0) > values.min(axis=0), std, NEVER_VARIED)
             self.ranges = [compute_range(column) for column in values.T[: self.MAX_COLUMNS]]
@@ -184,15 +184,15 @@ class NumericReader(Reader):
             column = {"name": place, "std": float(self.std[place]), **found}
             remark_on_values_out_of_range(column, parsed_rows[:, place].astype(np.float64), errors)
 
-    def build_inputs(self, parsed_rows: Array, errors: RowErrors) -> FittedInputs:
+    def build_inputs(self, parsed_rows: Array, errors: RowErrors) -> PreparedInputs:
         """Return the arrays as inputs, and the columns of vectors, named by their number."""
         width = parsed_rows.shape[1] if parsed_rows.ndim == 2 else 0
         columns = {str(place): parsed_rows[:, place] for place in range(width)} if width <= self.MAX_COLUMNS else {}
         if self.mean is None:
-            return FittedInputs(build_array_store(parsed_rows, errors), {"columns": columns}, {}, {})
+            return PreparedInputs(build_array_store(parsed_rows, errors), {"columns": columns}, {}, {})
         constant = [str(place) for place in np.flatnonzero(self.std == NEVER_VARIED)]
         fact = "features that count as 0, since they are the same in all training rows: "
-        return FittedInputs(
+        return PreparedInputs(
             inputs=build_array_store((parsed_rows - self.mean) / self.std, errors),  # before they lose digits
             forms={"columns": columns},
             metadata={"features": f"{width}, standardised by the training rows"},

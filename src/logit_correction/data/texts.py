@@ -21,7 +21,7 @@ from torch.nn.functional import normalize
 
 from logit_correction.data.cache import compute_digest
 from logit_correction.data.cells import check_required_columns, convert_to_text, convert_to_texts
-from logit_correction.data.reader import FittedInputs, Reader
+from logit_correction.data.reader import PreparedInputs, Reader
 from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.stores import InputStore
 from logit_correction.errors import InputError, check_range
@@ -141,14 +141,14 @@ class TextReader(Reader):
             notes.append(f"{short:,} of {len(sample):,} texts have fewer than 2 words: {remedy}")
         return texts, [shorten_text(text, NAME_CHARACTERS) for text in texts], notes
 
-    def fit(self, parsed_rows: list[str], train: Tensor, errors: RowErrors) -> None:
+    def fit(self, parsed_rows: list[str], train_rows: Tensor, errors: RowErrors) -> None:
         """Compute the weights of the words of the training rows, or a digest of the tokenizer."""
         if self.tokenizer is None:
-            self.weights = compute_word_weights([parsed_rows[row] for row in train.tolist()])
+            self.weights = compute_word_weights([parsed_rows[row] for row in train_rows.tolist()])
         else:
             self.vocabulary = digest_vocabulary(load_tokenizer(self.tokenizer))
 
-    def build_inputs(self, parsed_rows: list[str], errors: RowErrors) -> FittedInputs:
+    def build_inputs(self, parsed_rows: list[str], errors: RowErrors) -> PreparedInputs:
         """Count the words of texts, or split them into tokens."""
         store: InputStore
         preparation: dict[str, Any]
@@ -164,7 +164,7 @@ class TextReader(Reader):
             store = tokenize(parsed_rows, tokenizer, self.max_tokens)
             form = f"tokens of {Path(self.tokenizer).name}, at most {self.max_tokens}"
             preparation = {"vocabulary": self.vocabulary}
-        return FittedInputs(store, {"texts": parsed_rows}, {"texts": form}, preparation)
+        return PreparedInputs(store, {"texts": parsed_rows}, {"texts": form}, preparation)
 
     def load_state(self, preparation: Mapping[str, Any]) -> None:
         super().load_state(preparation)

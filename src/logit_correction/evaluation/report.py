@@ -604,9 +604,9 @@ class Report:
         return str(counts.idxmax()), 0.0 if overlapping else float(counts.max() / counts.sum())
 
     @property
-    def is_corrected(self) -> bool:
-        """Whether the method corrected; after a search that found nothing it trained as ERM does."""
-        return self.finding is None or self.finding.corrects
+    def is_left_uncorrected(self) -> bool:
+        """Whether the method searched for a shortcut, does not correct by what it found, and so trained as ERM does."""
+        return self.finding is not None and not self.finding.corrects
 
     @property
     def member_names(self) -> list[str]:
@@ -628,7 +628,7 @@ class Report:
     @property
     def display_name(self) -> str:
         """``training_name``, with a note if the method did not correct."""
-        return self.training_name if self.is_corrected else f"{self.training_name} (not corrected)"
+        return f"{self.training_name} (not corrected)" if self.is_left_uncorrected else self.training_name
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of the file as strict JSON values."""

@@ -210,7 +210,7 @@ def _identify_test_rows(run: RunFolder, predictions: Predictions) -> tuple[Any, 
     return _format_json_key([data.name, data.options]), predictions.index.tobytes(), predictions.label.tobytes()
 
 
-def read_reports(folders: Iterable[Path]) -> list[Report]:
+def read_comparable_reports(folders: Iterable[Path]) -> list[Report]:
     """Return the reports of several run folders, made comparable by ``share_attribute_estimates``."""
     return [run.report for run in share_attribute_estimates([RunFolder.read(folder) for folder in folders])]
 
@@ -367,7 +367,7 @@ def _build_series(runs: Sequence[RunFolder]) -> list[Series]:
     for name, options, members in _group_runs_by_name_and_key(
         baseline_first, lambda run: run.report.training_name, settings, settings
     ):
-        uncorrected = sum(not run.report.is_corrected for run in members)
+        uncorrected = sum(run.report.is_left_uncorrected for run in members)
         if uncorrected:
             share = "" if uncorrected == len(members) else f"{uncorrected} of {len(members)} "
             options = [*options, f"{share}not corrected"]

@@ -29,7 +29,7 @@ from logit_correction.pages.compare import (
     build_comparison_table,
     describe_refits,
     find_best_value,
-    read_reports,
+    read_comparable_reports,
     sum_groups_by_alignment,
 )
 
@@ -223,7 +223,7 @@ def print_run_metrics(run_dirs: Sequence[Path], page_path: Path, printed_notes: 
         page_path: The report page, whose path is printed last.
         printed_notes: Warnings that the user has seen already, which are not repeated.
     """
-    reports = read_reports(run_dirs)
+    reports = read_comparable_reports(run_dirs)
     console = make_console()
     table = build_comparison_table(reports)
     console.print(build_runs_table(table, any(report.test.has_groups for report in reports)))

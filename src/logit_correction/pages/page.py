@@ -323,7 +323,7 @@ def _build_minority_context(series: Series) -> dict[str, Any] | None:
     report = series.runs[0].report
     data = report.data
     minority = report.estimated_minority
-    if not minority or not report.is_corrected:
+    if not minority or report.is_left_uncorrected:
         return None
     examples = minority.examples
     return {

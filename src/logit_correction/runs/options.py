@@ -548,7 +548,7 @@ def parse_options(parser: OptionParser, values: Options) -> Options:
     for option, value in options.items():
         is_text = isinstance(value, str) and "str" in parser.types.get(option, "")
         if is_text and value.strip():
-            _restore_text(parsed, option, value)
+            _restore_text_parsed_as_none(parsed, option, value)
         if isinstance(value, list) and "dict[" in parser.types.get(option, ""):
             _restore_nested_texts(reduce(getitem, option.split("."), parsed), value)
     for option, value in iterate_options(parsed, parser.actions):
@@ -576,7 +576,7 @@ def _parse_json(parser: OptionParser, values: str) -> Options:
     return parser.parse_object(json.loads(values)).as_dict()
 
 
-def _restore_text(parsed: Options, option: str, text: str) -> None:
+def _restore_text_parsed_as_none(parsed: Options, option: str, text: str) -> None:
     """Set an option to its text where the parser has taken it, such as #, ~ or null, for no value as YAML does."""
     *path, name = option.split(".")
     for part in path:

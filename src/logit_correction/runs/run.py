@@ -27,7 +27,7 @@ from logit_correction.evaluation.metrics import MetricSpec, resolve_metrics
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import Report
 from logit_correction.networks.base import skip_pretrained_weights
-from logit_correction.pages.compare import build_comparison_table, read_reports
+from logit_correction.pages.compare import build_comparison_table, read_comparable_reports
 from logit_correction.pages.console import render_run_html
 from logit_correction.registry import copy_without_download, forbid_untrusted_names
 from logit_correction.runs import folder as run_folder
@@ -289,7 +289,7 @@ def runs_table(runs: Sequence[os.PathLike[str] | str] | os.PathLike[str] | str) 
     folders = run_folder.expand_seed_folders(Path(run) for run in run_list)
     if not folders:
         raise InputError("runs_table has no runs: give some, or their folders")
-    return build_comparison_table(read_reports(folders))
+    return build_comparison_table(read_comparable_reports(folders))
 
 
 def build_network_from_run(info: DataInfo, run: str) -> nn.Module:

@@ -53,7 +53,7 @@ from logit_correction.shortcuts.audit_files import (
     REMEDY,
     VALUES,
     get_trust_marker_path,
-    read_kept_pictures,
+    read_pictures_by_row,
     write_pictures,
     write_selection,
     write_summary,
@@ -202,7 +202,7 @@ class Audit:
                     f"Train what the audit advises, see {self.path / PAGE}"
                 )
             self._write_selection_and_sheet(rows, sheet)
-            open_sheet = build_open_sheet(rows, read_kept_pictures(self.path, self.path))
+            open_sheet = build_open_sheet(rows, read_pictures_by_row(self.path, self.path))
         return LabelSheet.from_frame(sheet, open_sheet, self.result.record.data.label_names)
 
     def answer(

@@ -159,7 +159,7 @@ def write_pictures(out_dir: Path, audit_dir: Path, rows: NewRows) -> None:
         audit_dir: The audit's folder, whose pictures of earlier sheets are kept.
         rows: All new rows; pictures are those of open rows that are image files.
     """
-    pictures = {**read_kept_pictures(out_dir, audit_dir), **encode_open_row_pictures(rows)}
+    pictures = {**read_pictures_by_row(out_dir, audit_dir), **encode_open_row_pictures(rows)}
     if pictures:
         run_folder.write_json(out_dir / PICTURES, pictures)
 
@@ -176,7 +176,7 @@ def write_summary(
         is_trusted: Mark the audit as trusted: all classes and paths that it names are this user's.
         rows: All new rows, of which the page shows those to label; None of an audit without new rows.
     """
-    pictures = read_kept_pictures(out_dir, audit_dir)
+    pictures = read_pictures_by_row(out_dir, audit_dir)
     sheet = None if rows is None else build_open_sheet(rows, pictures)
     page = render_audit_page(summary, audit_dir, sheet if sheet and sheet.rows else None, pictures)
     save_page(page, out_dir / PAGE)
@@ -190,7 +190,7 @@ def write_summary(
         mark.touch()
 
 
-def read_kept_pictures(out_dir: Path, audit_dir: Path) -> dict[str, str]:
+def read_pictures_by_row(out_dir: Path, audit_dir: Path) -> dict[str, str]:
     """Return row number -> picture of the rows of all sheets; empty where rows are not image files."""
     file = out_dir / PICTURES
     if not file.is_file():

@@ -325,7 +325,7 @@ def _format_selection_headline(selection: Selection) -> str:
     if selection.correction is not None:
         doubt = "unsure, " if selection.average and selection.average.is_unsure else ""
         gain = _format_points(selection.gain)
-        return f"Train {_format_average_name(selection)}: {doubt}about {gain} points on the new rows."
+        return f"Train {_format_selected_training(selection)}: {doubt}about {gain} points on the new rows."
     if selection.answers and selection.num_needed:
         reason = "unsure, no correction is clearly better on the new rows"
     elif selection.answers:
@@ -334,10 +334,10 @@ def _format_selection_headline(selection: Selection) -> str:
         reason = "no correction gives a new row another label"
     else:
         reason = "no shift was found in the new rows"
-    return f"Train {_format_average_name(selection)}: {reason}."
+    return f"Train {_format_selected_training(selection)}: {reason}."
 
 
-def _format_average_name(selection: Selection) -> str:
+def _format_selected_training(selection: Selection) -> str:
     if selection.correction is None:
         return f"mostly {BASELINE}" if selection.members else BASELINE
     return "an average of the likely candidates" if len(selection.members) > 1 else f"`{selection.chosen}`"
@@ -358,7 +358,7 @@ def _describe_average(selection: Selection) -> str:
     likely = ", ".join(
         f"`{result.name}` {format_percent(result.probability_best, unit=' %')}" for result in selection.members
     )
-    text = f"{basis}, {_format_average_name(selection)} changes accuracy there by {interval}"
+    text = f"{basis}, {_format_selected_training(selection)} changes accuracy there by {interval}"
     text += f"{_describe_erm_weight(selection)}. "
     text += f"Likely to be the best: {likely}"
     if average.accuracy is not None and average.erm_accuracy is not None:
@@ -535,7 +535,7 @@ def _list_selection_commands(selection: Selection, shown_audit_dir: str) -> dict
         return {"Choose rows to label:": sample_rows}
     if selection.members or selection.correction:
         train = f"logit-correction train --config {shown_audit_dir}/fix.yaml --out fixed"
-        commands = {f"Train {_format_average_name(selection)}:": train}
+        commands = {f"Train {_format_selected_training(selection)}:": train}
     else:
         commands = _build_erm_command(shown_audit_dir)
         if not selection.answers and selection.num_needed != 0:

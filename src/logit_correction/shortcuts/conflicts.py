@@ -381,7 +381,7 @@ def build_image_contrast(table: DataTable, conflicts: ConflictFrame, views: Sequ
         views: That are corrected by.
     """
     names = [ViewName.parse(view) for view in views]
-    crop = _choose_crop(table, conflicts) if any(name.family in FINE_FAMILIES for name in names) else None
+    crop = _choose_crop_side(table, conflicts) if any(name.family in FINE_FAMILIES for name in names) else None
     cells = () if crop else tuple(name.member for name in names if name.family == "places")
     rows = []
     aligned = conflicts[conflicts["conflicting"].eq(False)]
@@ -416,7 +416,7 @@ def build_image_contrast(table: DataTable, conflicts: ConflictFrame, views: Sequ
     return Contrast("images", ", ".join(views), tuple(rows), cells, crop) if rows else None
 
 
-def _choose_crop(table: DataTable, conflicts: ConflictFrame) -> int:
+def _choose_crop_side(table: DataTable, conflicts: ConflictFrame) -> int:
     """Return the side of the crop: that of the whole image where a page can show all its pixels, by the first one."""
     file = None if table.files is None or conflicts.empty else table.files[int(conflicts["row"].iloc[0])]
     shape = table.info.input_shape if file is None else read_picture(file, None).pixels.shape

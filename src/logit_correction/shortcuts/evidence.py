@@ -46,7 +46,7 @@ MIN_PROBABILITY = 1e-3
 # -- one view
 
 
-def find_confident_conflicts(probabilities: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
+def predict_and_flag_conflicts(probabilities: Tensor, label: Tensor) -> tuple[Tensor, Tensor]:
     """Return the probe's predictions (n,), and where it is sure of a label other than the row's (n,) bool.
 
     Args:
@@ -69,7 +69,7 @@ def evaluate_view(
         network_probabilities: (n, L) probabilities of the network.
         label: (n,) of the rows.
     """
-    predicted, is_conflicting = find_confident_conflicts(probe_probabilities, label)
+    predicted, is_conflicting = predict_and_flag_conflicts(probe_probabilities, label)
     network_label = network_probabilities.argmax(dim=1)
     accuracy = (predicted == label).double().mean()
     network_accuracy = (network_label == label).double().mean()

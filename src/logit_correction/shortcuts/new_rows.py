@@ -127,7 +127,7 @@ def read_new_rows(opened_rows: Sequence[Rows] | None, prepared_run: PreparedRun)
 
     model = prepared_run.build_model()
     for part, _, contents in model.read(opened_rows, keep_bad=True, report_note=report_note):
-        columns = model.source.reader.list_identifiers(part)
+        columns = model.source.reader.read_identifier_columns(part)
         identifiers = {name: texts for name, texts in columns.items() if name in table.identifiers}
         frame = _build_row_descriptions(part, prepared_run, contents, identifiers)
         frame["row"] = np.arange(count, count + len(part))

@@ -18,7 +18,7 @@ from logit_correction.data.table import DataTable
 from logit_correction.finding import BASELINE
 from logit_correction.functional import wilson_interval
 from logit_correction.shortcuts.auto import Auto
-from logit_correction.shortcuts.evidence import find_confident_conflicts
+from logit_correction.shortcuts.evidence import predict_and_flag_conflicts
 from logit_correction.shortcuts.heads import ShortcutPrediction
 from logit_correction.shortcuts.search import EstimatedCandidate
 from logit_correction.shortcuts.summaries import Accuracy, ClassifierAccuracy, EstimatedGroup, Interval, ShownRow
@@ -90,7 +90,7 @@ def build_rows_frame(
         _fill_in_estimates(frame, positions, label[positions], estimates, names)
         evaluated = candidate or search.get_candidate(views)
         assert evaluated is not None
-        predicted, is_sure = find_confident_conflicts(search.predictions[evaluated.views], label[examined])
+        predicted, is_sure = predict_and_flag_conflicts(search.predictions[evaluated.views], label[examined])
         frame.loc[examined.numpy(), "view_label"] = names[predicted.numpy()]
         frame.loc[examined.numpy(), "sure"] = is_sure.numpy()
     return add_predictions(frame, "network", examined, search.held_out.network, table)
