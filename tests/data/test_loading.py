@@ -67,6 +67,20 @@ def test_epoch_can_start_at_any_step(weight: Tensor | None) -> None:
         assert [batch.index.tolist() for batch in loader.epoch(1, step)] == all_steps[step:]
 
 
+def test_dropping_the_last_batch_leaves_out_other_rows_in_each_epoch() -> None:
+    loader = BatchLoader(build_numbered_table(), "train", batch_size=4, shuffle=True, drop_last=True)
+    left_out = set()
+    for epoch in range(8):
+        sizes = [len(batch.index) for batch in loader.epoch(epoch)]
+        assert sizes == [4, 4] and len(loader) == 2
+        rows = set(collect_indices(loader, epoch))
+        assert len(rows) == 8
+        left_out |= set(range(10)) - rows
+    assert len(left_out) > 4
+    few = BatchLoader(build_numbered_table(), "train", batch_size=16, shuffle=True, drop_last=True)
+    assert sorted(collect_indices(few)) == list(range(10))
+
+
 def test_float_weights_draw_rows_in_proportion() -> None:
     weight = torch.tensor([0.0, 1.0, 1.0, 2.0, 4.0, 0.0, 0.0, 0.0, 1.0, 1.0])
     loader = BatchLoader(build_numbered_table(), "train", batch_size=4, sample_weight=weight)

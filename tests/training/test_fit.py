@@ -22,11 +22,12 @@ from logit_correction.types import Batch, Step
 
 
 class TwoNetworks(Algorithm):
-    """Two networks with learning rates of their own; remembers the gradients' norms."""
+    """Two networks with learning rates of their own; that of the second stays constant or falls to 0 in two epochs."""
 
-    def __init__(self, network: Any, info: Any, *, seed: int = 0) -> None:
+    def __init__(self, network: Any, info: Any, *, is_constant: bool = True, seed: int = 0) -> None:
         super().__init__(network, info, seed=seed)
         self.other = self.build(network, "other")
+        self.schedule = {"schedule": "none"} if is_constant else {"schedule": "linear", "schedule_epochs": 2}
 
     def forward(self, batch: Batch, epoch: float) -> Step:
         losses = [
@@ -36,7 +37,7 @@ class TwoNetworks(Algorithm):
 
     def parameter_groups(self) -> list[dict[str, object]]:
         other = {"params": list(self.other.parameters()), "name": "other", "learning_rate_scale": 0.1}
-        return [*super().parameter_groups(), {**other, "schedule": "none"}]
+        return [*super().parameter_groups(), {**other, **self.schedule}]
 
 
 def reference_training_loop(fit: Any, clip: float) -> list[float]:
@@ -51,6 +52,7 @@ def reference_training_loop(fit: Any, clip: float) -> list[float]:
         batch_size=config.batch_size,
         seed=derive_seed(config.seed, "stage", 0),
         shuffle=True,
+        drop_last=config.drop_last,
     )
     total = config.epochs * len(loader)
     for epoch in range(config.epochs):
@@ -61,7 +63,9 @@ def reference_training_loop(fit: Any, clip: float) -> list[float]:
             loss.backward()
             losses.append(float(loss.detach()))
             cosine = config.learning_rate * 0.5 * (1 + math.cos(math.pi * step / total))
-            rates = {"network": cosine, "other": 0.1 * config.learning_rate}
+            is_constant = algorithm.schedule["schedule"] == "none"
+            linear = 1.0 if is_constant else max(0.0, 1 - step / (2 * len(loader)))
+            rates = {"network": cosine, "other": 0.1 * config.learning_rate * linear}
             for name, module in (("network", algorithm.network), ("other", algorithm.other)):
                 norm = math.sqrt(sum(float(p.grad.square().sum()) for p in module.parameters()))
                 factor = min(1.0, clip / norm) if clip else 1.0
@@ -72,11 +76,13 @@ def reference_training_loop(fit: Any, clip: float) -> list[float]:
     return losses
 
 
-@pytest.mark.parametrize("clip", [0.0, 0.4])
-def test_fit_equals_reference_loop_with_schedules_and_clipping_per_network(clip: float, make_table, trainer) -> None:
+@pytest.mark.parametrize(("clip", "is_constant", "drop_last"), [(0.0, True, False), (0.4, False, True)])
+def test_fit_equals_reference_loop_with_schedules_and_clipping_per_network(
+    clip: float, is_constant: bool, drop_last: bool, make_table, trainer
+) -> None:
     table = make_table()
-    config = {"optimizer": "sgd", "learning_rate": 0.05, "gradient_clip": clip, "log_every": 1}
-    fit = trainer.fit(table, TwoNetworks, **config)
+    config = {"optimizer": "sgd", "learning_rate": 0.05, "gradient_clip": clip, "log_every": 1, "batch_size": 20}
+    fit = trainer.fit(table, TwoNetworks, options={"is_constant": is_constant}, drop_last=drop_last, **config)
     reference = copy.copy(fit)
     reference.algorithm = copy.deepcopy(fit.algorithm)
     losses = reference_training_loop(reference, clip)
@@ -84,6 +90,7 @@ def test_fit_equals_reference_loop_with_schedules_and_clipping_per_network(clip:
     for actual, expected in zip(fit.algorithm.parameters(), reference.algorithm.parameters(), strict=True):
         torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-6)
     assert [row["loss"] for row in fit.record.rows if "loss" in row] == pytest.approx(losses, rel=1e-4)
+    assert len(losses) == 3 * (2 if drop_last else 3)  # of 48 rows
 
 
 def test_selection_rule_keeps_the_weights_of_the_best_validation_metric(make_table, trainer) -> None:

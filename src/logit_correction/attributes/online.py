@@ -68,7 +68,7 @@ class Online(AttributeEstimator):
             input_dropout: Probability with which each pixel or feature is hidden from the biased network while it
                 trains, in [0, 1); a high one suits a shortcut that shows everywhere.
             temperature: Divides the biased logits before the softmax that estimates the attribute; above 1, the
-                estimates are less certain.
+                estimates are less certain. The published code has 0.1 on Waterbirds.
             learning_rate_scale: Learning rate of the biased network relative to the robust one's. The paper does not
                 give it; the published code has 0.1.
             schedule: ``same`` follows the run's schedule, ``none`` keeps the biased network's learning rate constant.
