@@ -72,7 +72,9 @@ def test_one_file_and_one_line_add_a_part_to_the_package(tmp_path: Path) -> None
         assert num_replacements == 1
         names.write_text(text)
     candidate, function, kind = re.findall(
-        r"^```text\n(def _minutes.*?|\"times\": .*?|\"Early\": \"what.*?)^```$", CONTRIBUTING, re.MULTILINE | re.DOTALL
+        r"^```text\n(def parse_percentages.*?|\"percentages\": .*?|\"Early\": \"what.*?)^```$",
+        CONTRIBUTING,
+        re.MULTILINE | re.DOTALL,
     )
     for file, start, entry in (
         ("data/column_kinds.py", "KINDS = {\n", f"{function}\n\nKINDS = {{\n    {kind}"),
@@ -81,7 +83,7 @@ def test_one_file_and_one_line_add_a_part_to_the_package(tmp_path: Path) -> None
         text = (package / file).read_text()
         assert text.count(f"\n{start}") == 1
         (package / file).write_text(text.replace(start, entry))
-    table = pd.DataFrame({"at": [f"{row % 24:02d}:30" for row in range(240)], "site": ["a", "b", "c"] * 80})
+    table = pd.DataFrame({"dose": [f"{row % 24} %" for row in range(240)], "site": ["a", "b", "c"] * 80})
     table.assign(ill=["no", "yes"] * 120).to_csv(tmp_path / "rows.csv", index=False)
     table[::-1].to_csv(tmp_path / "new.csv", index=False)
     report = package / "evaluation" / "report.py"
@@ -99,7 +101,7 @@ def test_one_file_and_one_line_add_a_part_to_the_package(tmp_path: Path) -> None
         ["train", "--data", "Points", "--method", "FocalLoss", *SHORT, "--out", "focal"],
         ["train", "--data", "Digits", *view, *SHORT, "--out", "view"],
         ["report", "lc", "focal", "--out", "both.html"],
-        ["train", *rows, "--method", "ERM", *SHORT, "--out", "times"],
+        ["train", *rows, "--method", "ERM", *SHORT, "--out", "percentages"],
         ["audit", *rows, "--new-rows", "new.csv", *SHORT, "--out", "audit"],
     ]
     # One process, for its start takes longer than all of them.
@@ -117,8 +119,8 @@ def test_one_file_and_one_line_add_a_part_to_the_package(tmp_path: Path) -> None
         name, line = re.findall(r'"([^"]+)"', section["line"])[::2]
         assert section["dict"] == "MIXING" or re.search(rf"^  {name} +{re.escape(line)}$", output, re.MULTILINE)
     assert "LC by Early" in (tmp_path / "audit" / "audit.json").read_text()
-    preparation = json.loads((tmp_path / "times" / "report.json").read_text())["data"]["preparation"]
-    assert [column["kind"] for column in preparation["columns"]] == ["times", "names"]
+    preparation = json.loads((tmp_path / "percentages" / "report.json").read_text())["data"]["preparation"]
+    assert [column["kind"] for column in preparation["columns"]] == ["percentages", "names"]
     test_reports = [json.loads((tmp_path / run / "report.json").read_text())["test"] for run in ("lc", "focal")]
     assert all(test_report["groups"][0]["half"] == 0.5 for test_report in test_reports)
     errors = [test_report["error"] for test_report in test_reports]

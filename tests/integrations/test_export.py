@@ -154,3 +154,12 @@ def test_network_that_cannot_be_traced_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"this network cannot be traced .*: use the run itself"):
         export(run, "torch-export", tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+def test_format_of_ones_own_is_a_function_of_model_and_folder(
+    make_case: Any, tmp_path: Path, run_command: Callable[..., Any]
+) -> None:
+    run = make_case("columns").run
+    result = run_command("export", run, "--format", "my_parts.write_label_names", "--out", tmp_path / "out")
+    assert (result.status, result.out) == (0, f"{tmp_path / 'out'}\n")
+    assert (tmp_path / "out" / "labels.txt").read_text().split() == run.label_names

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -134,3 +136,8 @@ class Tail(View):
         values = inputs.inputs(torch.arange(inputs.num_rows))
         assert isinstance(values, Tensor)
         return values.flatten(1)[:, 3:].float()
+
+
+def write_label_names(exported: Any, folder: Path) -> None:
+    """Write an export of one's own."""
+    (folder / "labels.txt").write_text("\n".join(exported.settings["label_names"]))

@@ -96,7 +96,7 @@ def _build_test_row_columns(predictions: Predictions, report: Report) -> pd.Data
 
 
 def write_benchmark_predictions(frame: pd.DataFrame, path: Path) -> None:
-    """Write what ``collect_benchmark_predictions`` returns as a Parquet file, about 3 kB for a run of 10,000 rows."""
+    """Write what ``collect_benchmark_predictions`` returns as a Parquet file, about 4 kB for a run of 10,000 rows."""
     with replace_atomically(path) as temporary:
         frame.to_parquet(temporary, index=False, compression="zstd", compression_level=19)
 

@@ -56,7 +56,7 @@ PLACEHOLDERS = {
     "config": "FILE",
     "when_unsure": "correct|leave",
     "compile": "true|false|reduce-overhead",
-    **dict.fromkeys(VIEW_OPTIONS, "VIEW"),
+    **dict.fromkeys((*VIEW_OPTIONS, "leave_out"), "VIEW"),
     "int": "N",
     "PositiveInt": "N",
     "float": "X",

@@ -207,8 +207,8 @@ class PlantedAttribute:
 class Digits(DataSource):
     """1,797 real 8x8 handwritten digits in ten colours; 1,197 train, 200 valid, 400 test.
 
-    In training the colour agrees with the digit in all but ``minority_ratio`` of the rows. Every test digit is
-    shown in each colour once, so each of the groups holds about forty different test digits.
+    In training the colour agrees with the digit in all but nine tenths of ``minority_ratio`` of the rows. Every test
+    digit is shown in each colour once, so each of the groups holds about forty different test digits.
     """
 
     def __init__(

@@ -186,12 +186,17 @@ class Table(DataSource):
 
     def _check_columns_chosen(self, text: str | None, path: str | None, features: Sequence[str]) -> None:
         """Raise ``InputError`` unless there is a label and one kind of inputs, without the label."""
-        if not self.label or sum(map(bool, (text, path, features))) != 1:
+        if not self.label:
             columns = ", ".join(list(self._read_frame().columns)[:MAX_LISTED_COLUMNS])
             raise InputError(
-                f"give {format_option('data.label')} and one of {format_option('data.text')}, "
-                f"{format_option('data.path')} (images) and {format_option('data.features')} (numbers, dates and "
-                f"names, or * for all others): {self.file} has the columns {columns}"
+                f"{format_option('data.label')} is missing: name the column of labels, and a column of texts by "
+                f"{format_option('data.text')} or of image files by {format_option('data.path')} if that is the input; "
+                f"{self.file} has the columns {columns}"
+            )
+        if sum(map(bool, (text, path, features))) != 1:
+            raise InputError(
+                f"{format_option('data.text')}, {format_option('data.path')} and {format_option('data.features')} each "
+                "name the input: give one of them"
             )
         if self.label in (text, path, *features):
             raise InputError(f"the label {self.label!r} would be its own input: leave it out of the inputs")

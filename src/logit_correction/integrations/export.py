@@ -157,9 +157,9 @@ def export(
         tokenizer = loaded.config.data.options.get("tokenizer")
         if tokenizer:
             load_tokenizer(tokenizer).save_pretrained(temporary / TOKENIZER)
-        advice = write(ExportedModel(loaded, prepare, settings), temporary)
+        advice = write(ExportedModel(loaded, prepare, settings), temporary) or ""  # a user's function may return none
     if say is not None:
-        say(f"{folder}\n{advice.replace('FOLDER', shlex.quote(str(folder)))}")
+        say(f"{folder}\n{advice.replace('FOLDER', shlex.quote(str(folder)))}".rstrip())
     return folder
 
 
