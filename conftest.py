@@ -34,11 +34,11 @@ def pytest_collection_finish() -> None:
 
 
 @contextmanager
-def _searching(length: Callable[..., tuple[int, int]]) -> Iterator[None]:
+def _searching(length: Callable[..., int]) -> Iterator[None]:
     from logit_correction.shortcuts.auto import Auto
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Auto, "compute_epochs_and_batch_size", length)
+        patch.setattr(Auto, "compute_epochs", length)
         yield
 
 
@@ -47,11 +47,10 @@ def whole_search() -> Iterator[Callable[[], AbstractContextManager[None]]]:
     """Searches train for a sixth of their epochs, since plain shortcuts show as well; in this context, for all."""
     from logit_correction.shortcuts.auto import Auto
 
-    whole = Auto.compute_epochs_and_batch_size
+    whole = Auto.compute_epochs
 
-    def short(estimator: Auto) -> tuple[int, int]:
-        epochs, rows_of_a_step = whole(estimator)
-        return max(4, epochs // 6), rows_of_a_step
+    def short(estimator: Auto) -> int:
+        return max(4, whole(estimator) // 6)
 
     with _searching(short):
         yield partial(_searching, whole)

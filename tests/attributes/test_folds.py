@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from hypothesis import given
@@ -27,11 +25,11 @@ def test_predict_out_of_fold_uses_fits_to_all_other_folds(folds: list[int]) -> N
     fold = torch.tensor(folds)
     fits = []
 
-    def fit(rows: Tensor, number: int) -> Any:
-        fits.append((number, rows.tolist()))
-        return lambda others: torch.tensor([[float(number), float(row)] for row in others.tolist()])
+    def fit_and_predict(learned: Tensor, left_out: Tensor, number: int) -> Tensor:
+        fits.append((number, learned.tolist()))
+        return torch.tensor([[float(number), float(row)] for row in left_out.tolist()])
 
-    predictions = predict_out_of_fold(fit, fold, 2)
+    predictions = predict_out_of_fold(fit_and_predict, fold, 2)
     for number, rows in fits:
         assert rows == [row for row, row_fold in enumerate(folds) if row_fold != number]
     is_predicted = fold >= 0

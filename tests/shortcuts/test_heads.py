@@ -13,13 +13,11 @@ from torch import Tensor
 
 from logit_correction import Auto
 from logit_correction.attributes.base import select_attribute
-from logit_correction.attributes.folds import predict_out_of_fold
 from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.shortcuts.heads import (
-    Head,
     cross_fit,
-    make_logistic_learner,
+    fit_logistic_head,
     relabel_conflicting_rows,
     standardize,
 )
@@ -43,23 +41,20 @@ def draw_planted_rows(rows: int = 400, num_labels: int = 2) -> tuple[Tensor, Ten
 
 
 @pytest.mark.parametrize("num_labels", [2, 3])
-def test_logistic_learner_equals_scikit_learn_and_keeps_its_heads(num_labels: int) -> None:
+def test_logistic_head_equals_scikit_learn_and_selects_features(num_labels: int) -> None:
     features, label, _ = draw_planted_rows(120, num_labels)
     fold = torch.randperm(120, generator=torch.Generator().manual_seed(1)) % 3
-    heads: list[Head] = []
-    probability = predict_out_of_fold(
-        make_logistic_learner(features, label, num_labels, trained_heads=heads), fold, num_labels
-    )
-    head = LogisticRegression(C=1.0, max_iter=300, tol=1e-3)
+    model = LogisticRegression(C=1.0, max_iter=300, tol=1e-3)
     splits = PredefinedSplit(fold.numpy())
-    expected = cross_val_predict(head, features.numpy(), label.numpy(), cv=splits, method="predict_proba")
-    torch.testing.assert_close(probability.double(), torch.from_numpy(expected).double(), atol=1e-5, rtol=1e-4)
-    few: list[Head] = []
-    predict_out_of_fold(make_logistic_learner(features, label, num_labels, 1, few), fold, num_labels)
+    expected = cross_val_predict(model, features.numpy(), label.numpy(), cv=splits, method="predict_proba")
     for number in range(3):
         rows = fold == number
-        torch.testing.assert_close(heads[number](features[rows]), probability[rows], atol=1e-5, rtol=1e-4)
-        assert 0 in few[number].columns.tolist() and len(few[number].columns) <= num_labels
+        probability = fit_logistic_head(features[~rows], label[~rows], num_labels)(features[rows])
+        torch.testing.assert_close(
+            probability.double(), torch.from_numpy(expected[rows.numpy()]).double(), atol=1e-5, rtol=1e-4
+        )
+        columns = fit_logistic_head(features[~rows], label[~rows], num_labels, max_per_label=1).columns.tolist()
+        assert 0 in columns and len(columns) <= num_labels
 
 
 @pytest.mark.parametrize("linear", [False, True], ids=["hidden layer", "linear"])

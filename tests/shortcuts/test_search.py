@@ -9,7 +9,7 @@ import torch
 from logit_correction.attributes.folds import draw_folds
 from logit_correction.shortcuts.held_out import HeldOutPredictions
 from logit_correction.shortcuts.search import Search
-from logit_correction.types import Correlation, TrainingRows, ViewInputs
+from logit_correction.types import TrainingRows, ViewInputs
 from logit_correction.views.base import available_views
 from logit_correction.views.images import Places
 from logit_correction.views.tables import Pairs
@@ -22,8 +22,8 @@ def build_search(inputs: ViewInputs, label: torch.Tensor, network: torch.Tensor)
     held_out_predictions = HeldOutPredictions(
         "train", rows, network, draw_folds(len(rows), 3, torch.Generator().manual_seed(0))
     )
-    correlation = Correlation.one_to_one(network.shape[1])
-    return Search(TrainingRows(label, view_inputs=inputs), rows, held_out_predictions, correlation, seed=0)
+    num_labels = network.shape[1]
+    return Search(TrainingRows(label, view_inputs=inputs), rows, held_out_predictions, num_labels, seed=0)
 
 
 def test_pair_view_finds_what_no_single_column_predicts() -> None:
@@ -92,4 +92,4 @@ def test_narrowest_of_views_with_the_same_rows_is_named(monkeypatch: pytest.Monk
     search.score_candidates()
     finding = search.conclude()
     assert (finding.verdict, finding.views) == ("cannot tell", ("colour",))
-    assert float((search.candidates[0].attribute == cast).double().mean()) > 0.98
+    assert float((search.candidates[0].held_out.attribute == cast).double().mean()) > 0.98

@@ -20,7 +20,7 @@ from logit_correction.attributes.base import (
 from logit_correction.attributes.online import Online
 from logit_correction.distributed import sum_over_processes
 from logit_correction.errors import InputError
-from logit_correction.functional import sum_by_group
+from logit_correction.functional import count_groups, sum_by_group
 from logit_correction.networks.base import get_feature_size
 from logit_correction.registry import make_component
 from logit_correction.seeds import StepRandomness, derive_seed
@@ -140,8 +140,7 @@ class Clusters(AttributeEstimator):
         device_label = label.to(self.center.device)
         parts = zip(features.split(ROWS_PER_PART), device_label.split(ROWS_PER_PART), strict=True)
         cluster = torch.cat([self._assign_clusters(part.to(self.center), labels) for part, labels in parts])
-        counts = sum_by_group(device_label, cluster, self.size.new_ones(len(device_label)), *self.size.shape)[1]
-        self.size.copy_(counts)
+        self.size.copy_(count_groups(device_label, cluster, *self.size.shape))
         self.loss.zero_()
 
     def assign_training(self, outputs: Tensor) -> Tensor:

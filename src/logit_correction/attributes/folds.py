@@ -20,16 +20,16 @@ from logit_correction.functional import gce_from_cross_entropy
 from logit_correction.networks.base import freeze_batch_norm_statistics
 from logit_correction.types import Batch, Inputs, select_input_rows
 
-#: Fits a model: called with the rows to learn from, (n,) long, and the number of the fold that is left out. Returns a
-#: function that maps rows (m,) long to predictions (m, C).
-FoldFitter: TypeAlias = Callable[[Tensor, int], Callable[[Tensor], Tensor]]
+#: Fits a model and returns its predictions (m, C): called with the rows to learn from, (n,) long, the rows to predict,
+#: (m,) long, and the number of their fold.
+FoldPredictor: TypeAlias = Callable[[Tensor, Tensor, int], Tensor]
 
 
-def predict_out_of_fold(fit: FoldFitter, fold: Tensor, num_outputs: int) -> Tensor:
+def predict_out_of_fold(fit_and_predict: FoldPredictor, fold: Tensor, num_outputs: int) -> Tensor:
     """Return the prediction of each row by a model that was fitted to the rows of all other folds.
 
     Args:
-        fit: Fits a model for one fold.
+        fit_and_predict: Fits a model to the rows outside of one fold, and predicts those inside.
         fold: (N,) long, the fold of each row; -1 for rows that every model is fitted to and none predicts.
         num_outputs: C, the number of values that a model predicts for a row.
 
@@ -38,9 +38,9 @@ def predict_out_of_fold(fit: FoldFitter, fold: Tensor, num_outputs: int) -> Tens
     """
     predictions = torch.full((len(fold), num_outputs), torch.nan)
     for number in fold[fold >= 0].unique().tolist():
-        predict = fit((fold != number).nonzero().squeeze(1), number)
+        learned = (fold != number).nonzero().squeeze(1)
         left_out = (fold == number).nonzero().squeeze(1)
-        predictions[left_out] = predict(left_out)
+        predictions[left_out] = fit_and_predict(learned, left_out, number)
     return predictions
 
 
@@ -148,7 +148,7 @@ class FoldNetworks(nn.ModuleList):
         return torch.stack([log_softmax(network(inputs).float(), dim=1) for network in self])
 
 
-def select_padded_member_rows(is_member: Tensor, expected_share: float = 0.5) -> tuple[Tensor, Tensor]:
+def select_padded_member_rows(is_member: Tensor, expected_share: float) -> tuple[Tensor, Tensor]:
     """Return the rows of a batch that are members, padded to a fixed number so that nothing waits for the device.
 
     The number of rows is C = ``expected_share`` of the batch and four standard deviations more: a member is left out

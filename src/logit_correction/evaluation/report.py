@@ -10,7 +10,7 @@ import math
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
@@ -80,6 +80,10 @@ def metric_field(heading: str, compute: Callable[[Any], Any], meaning: str = "",
         options: ``best``, ``in_tables`` and ``is_accuracy``.
     """
     return field(default=None, metadata={"metric": Metric(heading, compute, meaning, **options)})
+
+
+#: A field of an accuracy that tables show.
+_accuracy_field = partial(metric_field, in_tables=True, is_accuracy=True)
 
 
 def get_metrics(report_class: type) -> dict[str, Metric]:
@@ -273,33 +277,25 @@ class GroupRow:
 class GroupMetrics:
     """Metrics that depend on the groups: a report has them twice, by known and by estimated groups."""
 
-    minority: float | None = metric_field(
+    minority: float | None = _accuracy_field(
         "Bias-conflicting",
         lambda rows: rows.compute_side_accuracy(True),
         "rows that conflict with the shortcut",
-        in_tables=True,
-        is_accuracy=True,
     )
-    majority: float | None = metric_field(
+    majority: float | None = _accuracy_field(
         "Bias-aligned",
         lambda rows: rows.compute_side_accuracy(False),
         "rows that follow it",
-        in_tables=True,
-        is_accuracy=True,
     )
-    group_balanced: float | None = metric_field(
+    group_balanced: float | None = _accuracy_field(
         "Group-balanced",
         lambda rows: rows.group_accuracy.nanmean() if rows.has_groups else None,
         "mean over groups",
-        in_tables=True,
-        is_accuracy=True,
     )
-    worst_group: float | None = metric_field(
+    worst_group: float | None = _accuracy_field(
         "Worst group",
         lambda rows: pd.Series(rows.group_accuracy.numpy()).min() if rows.has_groups else None,
         "the least accurate of them",
-        in_tables=True,
-        is_accuracy=True,
     )
 
 
@@ -328,23 +324,17 @@ class GroupReport(GroupMetrics):
         estimated: Metrics by estimated groups; None without an estimate.
     """
 
-    worst_class: float | None = metric_field(
+    worst_class: float | None = _accuracy_field(
         "Worst label",
         lambda rows: pd.Series(group_mean(rows.right, rows.predictions.label_groups()).numpy()).min(),
         "the least accurate label",
-        in_tables=True,
-        is_accuracy=True,
     )
     count: int = metric_field("Rows", lambda rows: len(rows.predictions))
-    average: float | None = metric_field(
-        "Average", lambda rows: rows.right.double().mean(), "all test rows", in_tables=True, is_accuracy=True
-    )
-    adjusted_average: float | None = metric_field(
+    average: float | None = _accuracy_field("Average", lambda rows: rows.right.double().mean(), "all test rows")
+    adjusted_average: float | None = _accuracy_field(
         "Adjusted average",
         lambda rows: rows.adjusted_average(),
         "groups weighted as in training",
-        in_tables=True,
-        is_accuracy=True,
     )
     minority_margin: float | None = metric_field(
         "Margin, bias-conflicting", lambda rows: rows.compute_side_margin(True)

@@ -187,21 +187,19 @@ def share_attribute_estimates(runs: Sequence[RunFolder]) -> list[RunFolder]:
     Without it each run would be evaluated on groups of its own, which cannot be compared. Runs whose test rows have
     attributes, and those whose predictions are missing, stay as they are.
     """
-    all_predictions = []
-    for run in runs:
-        is_readable = not run.report.test.has_groups and (run.path / "predictions.parquet").is_file()
-        all_predictions.append(run.read_predictions() if is_readable else None)
-    estimates: dict[Any, Any] = {}
-    for run, predictions in zip(runs, all_predictions, strict=True):
-        if predictions is not None and predictions.estimate is not None:
-            estimates.setdefault(_identify_test_rows(run, predictions), predictions.estimate)
-    evaluated = []
-    for run, predictions in zip(runs, all_predictions, strict=True):
-        estimate = None if predictions is None else estimates.get(_identify_test_rows(run, predictions))
-        if predictions is not None and estimate is not None:
+    evaluated = list(runs)
+    members: dict[Any, list[tuple[int, Predictions]]] = {}  # runs with the same test rows
+    for number, run in enumerate(runs):
+        if not run.report.test.has_groups and (run.path / "predictions.parquet").is_file():
+            predictions = run.read_predictions()
+            members.setdefault(_identify_test_rows(run, predictions), []).append((number, predictions))
+    for numbered in members.values():
+        estimate = next((predictions.estimate for _, predictions in numbered if predictions.estimate), None)
+        for number, predictions in numbered if estimate else ():
+            report = runs[number].report
             groups = evaluate_by_estimate(replace(predictions, estimate=estimate))
-            run = replace(run, report=replace(run.report, test=replace(run.report.test, estimated=groups)))
-        evaluated.append(run)
+            test = replace(report.test, estimated=groups)
+            evaluated[number] = replace(runs[number], report=replace(report, test=test))
     return evaluated
 
 
@@ -230,13 +228,6 @@ def build_comparison_table(reports: Sequence[Report]) -> pd.DataFrame:
         rows.append([report.display_name, report.epochs, report.seed, *values, str(report.selection)])
     columns = ["method", "epochs", "seed", *metrics, "selection"]
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(metrics, float))
-
-
-class _RunSeeds(NamedTuple):
-    """The seeds of a run: of its training, and of its data source if that has one."""
-
-    training: int | None
-    data: Any
 
 
 @dataclass(frozen=True)
@@ -319,10 +310,10 @@ class Series:
             other, metric
         )
 
-    def _get_values_by_seeds(self, metric: str) -> dict[_RunSeeds, float]:
-        """Return a metric of every run by its seeds; empty if a run lacks it."""
+    def _get_values_by_seeds(self, metric: str) -> dict[Any, float]:
+        """Return a metric of every run by the seeds of its training and its data; empty if a run lacks it."""
         reports = [run.report for run in self.runs]
-        seeds = [_RunSeeds(report.seed, report.data.options.get("seed")) for report in reports]
+        seeds = [(report.seed, report.data.options.get("seed")) for report in reports]
         return dict(zip(seeds, self.get_values(metric), strict=False))
 
     def _compute_interval(self, metric: str) -> tuple[float, float, float]:
@@ -467,7 +458,7 @@ def describe_comparison(
     """
     common = [name for name in metrics if all(member.get_values(name) for member in series)]
     decisive = next(name for name in _DECIDING_METRICS if name in common)
-    headline = _describe_metric_comparison(series, decisive, f"{metrics[decisive].heading} accuracy")
+    headline = _describe_metric_comparison(series, decisive, metrics[decisive])
     baseline = next((member for member in series if member.is_baseline), None)
     if len(series) > 1 and decisive != "worst_class":
         headline += f" {_describe_best(series, baseline, decisive)}."
@@ -476,11 +467,7 @@ def describe_comparison(
         if baseline and is_price and baseline.is_significantly_greater(member, "average"):
             headline += f" On all test rows {_describe_difference(member, baseline, 'average')}."
     details = [
-        _describe_metric_comparison(
-            series, name, f"{metrics[name].heading}{' accuracy' if metrics[name].is_accuracy else ''}"
-        )
-        for name in common
-        if name not in _DECIDING_METRICS
+        _describe_metric_comparison(series, name, metrics[name]) for name in common if name not in _DECIDING_METRICS
     ]
     advice = []
     if any(len(member.runs) > 1 for member in series):
@@ -504,9 +491,10 @@ def describe_comparison(
     return headline, details, advice
 
 
-def _describe_metric_comparison(series: Sequence[Series], metric: str, heading: str) -> str:
+def _describe_metric_comparison(series: Sequence[Series], name: str, metric: Metric) -> str:
     """Return a sentence with a metric of every series."""
-    values = [format_percent(member.compute_mean(metric), 1) for member in series]
+    heading = f"{metric.heading} accuracy" if metric.is_accuracy else metric.heading
+    values = [format_percent(member.compute_mean(name), 1) for member in series]
     if len(series) > 1:
         values = [f"{member.name} {value}" for member, value in zip(series, values, strict=True)]
     return f"{heading}: {format_list(values)}."

@@ -265,7 +265,7 @@ class Audit:
         if single is not None:
             selection = replace(selection, single=single)
         with change_folder_atomically(self.path) as staged:
-            result = write_selection(staged, self.path, self.result, selection, rows, self.result.known_views)
+            result = write_selection(staged, self.path, self.result, selection, rows)
             if sheet is not None:
                 write_spreadsheet_csv(sheet, staged / SHEET)
                 if self.trust_code:  # a path from elsewhere is not followed
@@ -516,7 +516,8 @@ def audit_into(
             )
             shifts = sample.compare_views()
             selection = replace(selection, single=single, view_shifts=shifts, notes=described.notes)
-            summary = write_selection(staged, folder, summary, selection, rows, known_views)
+            summary = replace(summary, known_views=known_views)
+            summary = write_selection(staged, folder, summary, selection, rows)
         summary = replace(summary, record=replace(summary.record, seconds=time.monotonic() - started))
         write_summary(staged, summary, folder, is_trusted=True, rows=rows)
     return Audit(folder, trust_code=True)  # all that it names was imported here

@@ -24,7 +24,7 @@ from logit_correction.shortcuts.new_rows_table import NewRows
 from logit_correction.shortcuts.rows import PARQUET
 from logit_correction.shortcuts.selection import select_from_answers
 from logit_correction.shortcuts.sheets import build_open_sheet, encode_open_row_pictures
-from logit_correction.shortcuts.summaries import AuditSummary, KnownViews, Selection
+from logit_correction.shortcuts.summaries import AuditSummary, Selection
 from logit_correction.types import select_input_rows
 
 #: The summary, as JSON and as a page.
@@ -59,17 +59,15 @@ def write_selection(
     summary: AuditSummary,
     selection: Selection,
     rows: NewRows,
-    known_views: KnownViews | None,
 ) -> AuditSummary:
     """Select what to train, write the new rows and the config of what is advised, and return the summary.
 
     Args:
         out_dir: Folder to write to; its files will replace those of ``audit_dir``.
         audit_dir: The audit's folder.
-        summary: Of the search, or the selection by earlier answers.
+        summary: Of the search, or the selection by earlier answers, with what the user said of views.
         selection: Of the candidates, by earlier answers or none.
         rows: With all answers.
-        known_views: What the user said of views.
     """
     rows.to_frame().to_parquet(out_dir / NEW_ROWS, index=False)
     if rows.logits is not None and not (audit_dir / VALUES).is_file():
@@ -80,7 +78,7 @@ def write_selection(
     (out_dir / FIX).unlink(missing_ok=True)  # that of the search
     if selection.chosen is not None:
         write_fix(out_dir, build_advised_config(selection, rows, out_dir, audit_dir))
-    return AuditSummary(summary.record, selection=selection, known_views=known_views)
+    return replace(summary, cost={}, selection=selection)
 
 
 def build_advised_config(selection: Selection, rows: NewRows, out_dir: Path, audit_dir: Path) -> RunConfig:

@@ -31,10 +31,7 @@ from logit_correction.shortcuts.audit_text import (
     get_classifier_display_names,
     list_headline_terms,
 )
-from logit_correction.shortcuts.summaries import (
-    AuditSummary,
-    make_question,
-)
+from logit_correction.shortcuts.summaries import AuditSummary, get_doubtful_views
 from logit_correction.view_names import format_view_names, is_plural_phrase, list_full_view_names
 
 #: Pairs of labels that the page shows.
@@ -53,10 +50,9 @@ def render_audit_page(
         pictures: Number of a row that was answered -> its picture as a data URI.
     """
     record = summary.record
-    question = make_question(record.finding)
     # The views of the rest of the page are those that the search found, also where new rows select another candidate.
     views = summary.views if summary.selection is None else record.finding.views
-    views = views or (question.views if question else ())
+    views = views or get_doubtful_views(record.finding)
     conflicting = [group for group in record.groups if group.rows and group.label != group.attribute]
     source = record.data.source or record.data.name
     return render_template(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from logit_correction.runs.assemble import PreparedRun, train_from_config
 from logit_correction.runs.options import RunConfig, complete_part
 from logit_correction.runs.write import describe_environment
 from logit_correction.shortcuts.audit_files import write_fix
-from logit_correction.shortcuts.auto import FOLDS, Auto
+from logit_correction.shortcuts.auto import FOLDS, ROWS_PER_STEP, Auto
 from logit_correction.shortcuts.conflicts import ConflictDescriber
 from logit_correction.shortcuts.contrast import build_contrasts, describe_texts
 from logit_correction.shortcuts.rows import (
@@ -44,7 +44,7 @@ from logit_correction.shortcuts.summaries import (
     describe_missing_rows,
     drop_uninformative_views,
     get_advised_views,
-    make_question,
+    get_doubtful_views,
 )
 from logit_correction.training.display import choose_display
 
@@ -79,8 +79,7 @@ def write_search_results(
     search = estimator.search
     finding = drop_uninformative_views(estimator.finding)
     views = finding.views if examined_classifier else get_advised_views(finding)
-    question = make_question(finding)
-    doubtful = search.get_candidate(question.views) if question and not views else None
+    doubtful = None if views else search.get_candidate(get_doubtful_views(finding))
     frame = build_rows_frame(table, estimator, views, doubtful)
     write_text_file(out_dir / run_folder.CONFIG, replace(config, method=ComponentConfig("LC")).to_yaml())
     num_shortcuts = len(estimator.heads)
@@ -129,24 +128,20 @@ def predict_corrected(config: RunConfig, table: DataTable, estimator: Auto, quie
         estimator: After its search.
         quiet: Show no progress.
     """
-    epochs, rows_per_step = estimator.compute_epochs_and_batch_size()
-    batch_size = rows_per_step - rows_per_step // FOLDS
-    training = replace(config.training, selection="last", epochs=epochs, batch_size=batch_size)
+    batch_size = ROWS_PER_STEP - ROWS_PER_STEP // FOLDS
+    training = replace(config.training, selection="last", epochs=estimator.compute_epochs(), batch_size=batch_size)
     config = replace(config, method=complete_part("method", config.method), training=training)
     is_used = estimator.fold >= 0
     rows = table.split["train"][is_used]
 
-    def fit(learned: Tensor, number: int) -> Callable[[Tensor], Tensor]:
-        def predict(predicted: Tensor) -> Tensor:
-            part = replace(table, split={**table.split, "train": rows[learned], "test": rows[predicted]})
-            display = choose_display(quiet=quiet)
-            display.show_message(f"what LC would bring: training {number + 1} of {FOLDS}")
-            with display:
-                return train_from_config(config, part, display).predict("test").softmax(dim=1)
+    def fit_and_predict(learned: Tensor, left_out: Tensor, fold: int) -> Tensor:
+        part = replace(table, split={**table.split, "train": rows[learned], "test": rows[left_out]})
+        display = choose_display(quiet=quiet)
+        display.show_message(f"what LC would bring: training {fold + 1} of {FOLDS}")
+        with display:
+            return train_from_config(config, part, display).predict("test").softmax(dim=1)
 
-        return predict
-
-    return predict_out_of_fold(fit, estimator.fold[is_used], len(table.label_names))
+    return predict_out_of_fold(fit_and_predict, estimator.fold[is_used], len(table.label_names))
 
 
 def _build_record(
@@ -181,9 +176,7 @@ def _build_record(
             warnings=tuple(table.notes),
         ),
         network=AuditedNetwork(config.network.name, config.network.options),
-        training=AuditTraining(
-            None if examined_classifier else estimator.compute_epochs_and_batch_size()[0], config.training.seed
-        ),
+        training=AuditTraining(None if examined_classifier else estimator.compute_epochs(), config.training.seed),
         labels_read={"train": ["label"], "valid": ["label"], "test": []},
         environment=describe_environment(device),
         conflicts=ConflictDescriber(table).describe(train, views) if describes_conflicts else (),

@@ -20,8 +20,8 @@ from logit_correction.shortcuts.summaries import (
     ContrastRow,
     Interval,
     Selection,
-    explain_how_to_overrule,
-    make_question,
+    format_question,
+    get_doubtful_views,
     relies_on_shortcut,
 )
 from logit_correction.view_names import (
@@ -81,52 +81,25 @@ def describe_audit(summary: AuditSummary, shown_audit_dir: str = "audit") -> Aud
     """
     if summary.selection is not None:
         return _describe_selection(summary.selection, shown_audit_dir)
-    if summary.examined:
-        return _describe_check(summary, summary.examined, shown_audit_dir)
     return _describe_search(summary, shown_audit_dir)
 
 
-# -- search
+# -- search of the data, or check of a given classifier
 
 
 def _describe_search(summary: AuditSummary, shown_audit_dir: str) -> AuditText:
-    record = summary.record
-    finding = record.finding
-    question = make_question(finding)
-    trial = describe_failed_trial(summary)
-    commands = {}
-    leak = finding.main_evidence
-    if leak and leak.may_leak(finding.majority_share) and are_column_views(leak.views):
-        options = format_view_options("leave_out", leak.views)
-        train = f"logit-correction train --config {shown_audit_dir}/config.yaml --method ERM --out without {options}"
-        commands["If it will not be known in use, leave it out:"] = train
-    if question:
-        decide = "Rows that the model will be used on decide, labelled or not. If you have some:"
-        commands[decide] = _format_audit_command(shown_audit_dir, "--new-rows new-rows")
-    if question and summary.verdict == "cannot tell" and not summary.views:
-        options = format_view_options("shortcut", question.views)
-        commands["If it is an accident:"] = _format_audit_command(shown_audit_dir, options)
-    if summary.views:
-        condition = "If it is an accident, train" if question else "Train"
-        if trial or relies_on_shortcut(finding) is False:
-            condition = "If you are sure that it is an accident all the same, train"
-        commands |= _list_fix_commands(summary, condition, shown_audit_dir)
-    if question:
-        commands |= _build_legitimate_command(question.views, shown_audit_dir)
-    if summary.verdict == "none found":
-        commands |= _build_erm_command(shown_audit_dir)
-    if summary.views and summary.verdict == "shortcut":
-        headline = _describe_reliance(record.classifier, summary)
+    if summary.views and (summary.examined or summary.verdict == "shortcut"):
+        headline = _describe_reliance(summary)
     else:
         headline = _describe_uncertain_verdict(summary)
     return AuditText(
         headline=headline,
         sentences=[summary.sentence],
-        commands=commands,
-        trial=trial,
-        question=question.text if question else "",
-        advice=explain_how_to_overrule(finding),
-        short=_describe_record_in_short(record),
+        commands=_list_search_commands(summary, shown_audit_dir),
+        trial=describe_failed_trial(summary),
+        question=format_question(get_doubtful_views(summary.record.finding)),
+        advice=summary.advice,
+        short=() if summary.examined else _describe_record_in_short(summary.record),
     )
 
 
@@ -136,37 +109,41 @@ def _describe_record_in_short(record: AuditRecord) -> list[str]:
     return [f"Bias-conflicting are {groups}"] if groups else []
 
 
-# -- check of a given classifier
-
-
-def _describe_check(summary: AuditSummary, examined: str, shown_audit_dir: str) -> AuditText:
+def _list_search_commands(summary: AuditSummary, shown_audit_dir: str) -> dict[str, str]:
     finding = summary.record.finding
-    question = make_question(finding)
+    doubtful_views = get_doubtful_views(finding)
+    relies = relies_on_shortcut(finding)
     commands = {}
-    if question and summary.verdict == "cannot tell" and not summary.views:
-        options = format_view_options("shortcut", question.views)
+    leak = finding.main_evidence
+    if not summary.examined and leak and leak.may_leak(finding.majority_share) and are_column_views(leak.views):
+        options = format_view_options("leave_out", leak.views)
+        train = f"logit-correction train --config {shown_audit_dir}/config.yaml --method ERM --out without {options}"
+        commands["If it will not be known in use, leave it out:"] = train
+    if doubtful_views and not summary.examined:
+        decide = "Rows that the model will be used on decide, labelled or not. If you have some:"
+        commands[decide] = _format_audit_command(shown_audit_dir, "--new-rows new-rows")
+    if doubtful_views and summary.verdict == "cannot tell" and not summary.views:
+        options = format_view_options("shortcut", doubtful_views)
         commands["If it is an accident:"] = _format_audit_command(shown_audit_dir, options)
-    if summary.views and relies_on_shortcut(finding):
-        commands |= _list_fix_commands(summary, "If it is an accident, train" if question else "Train", shown_audit_dir)
-    elif summary.views and not examined.endswith((".csv", ".parquet")):  # a run
+    if summary.views and (relies or not summary.examined):
+        condition = "If it is an accident, train" if doubtful_views else "Train"
+        if relies is False or describe_failed_trial(summary):
+            condition = "If you are sure that it is an accident all the same, train"
+        commands |= _list_fix_commands(summary, condition, shown_audit_dir)
+    elif summary.views and summary.examined and not summary.examined.endswith((".csv", ".parquet")):  # a run
         test = "Test it on labelled rows from elsewhere, in which the shortcut does not hold:"
-        commands[test] = f"logit-correction evaluate {shlex.quote(examined)} --on new-rows"
-    if question:
-        commands |= _build_legitimate_command(question.views, shown_audit_dir)
-    return AuditText(
-        headline=_describe_reliance("this classifier", summary)
-        if summary.views
-        else _describe_uncertain_verdict(summary),
-        sentences=[summary.sentence],
-        commands=commands,
-        question=question.text if question else "",
-    )
+        commands[test] = f"logit-correction evaluate {shlex.quote(summary.examined)} --on new-rows"
+    if doubtful_views:
+        options = format_view_options("legitimate", doubtful_views)
+        other = "If it is a legitimate cause, look for another shortcut:"
+        commands[other] = _format_audit_command(shown_audit_dir, options)
+    if summary.verdict == "none found" and not summary.examined:
+        commands |= _build_erm_command(shown_audit_dir)
+    return commands
 
 
-# -- sentences and commands of both
-
-
-def _describe_reliance(classifier: str, summary: AuditSummary) -> str:
+def _describe_reliance(summary: AuditSummary) -> str:
+    classifier = "this classifier" if summary.examined else summary.record.classifier
     views = format_view_names(summary.views, list_headline_terms(summary.record.contrasts))
     relies = relies_on_shortcut(summary.record.finding)
     if relies is None:
@@ -175,10 +152,10 @@ def _describe_reliance(classifier: str, summary: AuditSummary) -> str:
 
 
 def _describe_uncertain_verdict(summary: AuditSummary) -> str:
-    question = make_question(summary.record.finding)
-    if question:
+    doubtful_views = get_doubtful_views(summary.record.finding)
+    if doubtful_views:
         return (
-            f"A network may rely on {format_view_names(question.views, list_headline_terms(summary.record.contrasts))}."
+            f"A network may rely on {format_view_names(doubtful_views, list_headline_terms(summary.record.contrasts))}."
         )
     if summary.verdict == "none found":
         return "No shortcut was found."
@@ -191,11 +168,6 @@ def _format_audit_command(shown_audit_dir: str, options: str) -> str:
 
 def _build_erm_command(shown_audit_dir: str) -> dict[str, str]:
     return {f"Train {BASELINE}:": f"logit-correction train --config {shown_audit_dir}/fix.yaml --out ordinary"}
-
-
-def _build_legitimate_command(views: Sequence[str], shown_audit_dir: str) -> dict[str, str]:
-    options = format_view_options("legitimate", views)
-    return {"If it is a legitimate cause, look for another shortcut:": _format_audit_command(shown_audit_dir, options)}
 
 
 def _list_fix_commands(summary: AuditSummary, condition: str, shown_audit_dir: str) -> dict[str, str]:

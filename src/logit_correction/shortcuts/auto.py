@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
 from typing import Any, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from logit_correction.attributes.base import AttributeEstimator, NetworkBuilder, select_attribute
+from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.attributes.folds import FoldNetworks, draw_folds
 from logit_correction.distributed import broadcast_in_place
 from logit_correction.errors import InputError
@@ -19,7 +19,6 @@ from logit_correction.finding import Decider, Finding
 from logit_correction.formatting import format_option
 from logit_correction.seeds import StepRandomness, derive_seed, make_generator
 from logit_correction.shortcuts.heads import (
-    AttributeEstimate,
     FittedHeads,
     ShortcutPrediction,
     compute_joint_posterior,
@@ -32,9 +31,7 @@ from logit_correction.types import (
     UNKNOWN_ATTRIBUTE,
     Batch,
     Correlation,
-    DataInfo,
     Inputs,
-    NetworkFactory,
     Stage,
     Step,
     TrainingRows,
@@ -105,7 +102,6 @@ class Auto(AttributeEstimator):
         super().__init__()
         self.shortcut = list(shortcut or [])
         self.legitimate = list(legitimate or [])
-        self._searches = not self.shortcut if search is None else search
         contradictory = {*self.shortcut} & {*self.legitimate}
         if contradictory:
             raise InputError(
@@ -118,17 +114,16 @@ class Auto(AttributeEstimator):
                 f"{format_option('legitimate', words[0])}: texts are looked at by all words together: give word"
             )
         self.when_unsure = when_unsure
-        self.num_stages = int(self._searches)
+        self.num_stages = int(not self.shortcut if search is None else search)
         self.decided_by: Decider = decided_by
         self.heads: Sequence[FittedHeads] = ()  # for unseen rows, of each shortcut
         self.estimates: list[ShortcutPrediction] = []  # of the training rows, by each shortcut
         self.search: Search | None = None
         self._adopted_finding: Finding | None = None
 
-    def attach(self, build: NetworkBuilder, network: NetworkFactory, info: DataInfo, seed: int) -> None:
-        super().attach(build, network, info, seed)
-        self.fold = self.draw_search_folds(info.num_rows)
-        networks = [build(network, f"ordinary network {number}") for number in range(FOLDS * self.num_stages)]
+    def build_networks(self, build: Callable[[str], nn.Module]) -> None:
+        self.fold = self.draw_search_folds(self.info.num_rows)
+        networks = [build(f"ordinary network {number}") for number in range(FOLDS * self.num_stages)]
         self.networks = FoldNetworks(networks, self.fold.unsqueeze(0))
 
     def draw_search_folds(self, num_rows: int) -> Tensor:
@@ -147,7 +142,7 @@ class Auto(AttributeEstimator):
             raise InputError("Auto looks at all training rows: give TrainingRows.view_inputs, or take Online")
         self._legitimate_views = [view.name for view in find_views(self.legitimate, rows.view_inputs)]
         self._find_shortcut_views(self.shortcut)  # raises if a name does not apply
-        if not self._searches:
+        if not self.num_stages:
             return
         # A pair with a legitimate column would be that column again.
         columns = set(find_viewed_columns(self._legitimate_views, rows.view_inputs.columns))
@@ -171,14 +166,14 @@ class Auto(AttributeEstimator):
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
         is_used = self.fold >= 0
-        epochs, rows_per_step = self.compute_epochs_and_batch_size()
-        return Stage(epochs, sample_weight=None if is_used.all() else is_used.long(), step_rows=rows_per_step)
+        sample_weight = None if is_used.all() else is_used.long()
+        return Stage(self.compute_epochs(), sample_weight=sample_weight, step_rows=ROWS_PER_STEP)
 
-    def compute_epochs_and_batch_size(self) -> tuple[int, int]:
-        """Return the epochs of the search's networks, and the rows of a step."""
+    def compute_epochs(self) -> int:
+        """Return the epochs of the search's networks."""
         steps = STEPS_ON_IMAGES if len(self.info.input_shape) == 3 else STEPS
         epochs = math.ceil(steps * ROWS_PER_STEP / max(1, int((self.fold >= 0).sum())))
-        return min(MAX_EPOCHS, max(MIN_EPOCHS, epochs)), ROWS_PER_STEP
+        return min(MAX_EPOCHS, max(MIN_EPOCHS, epochs))
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
         total = self.networks.compute_loss(batch)
@@ -205,7 +200,7 @@ class Auto(AttributeEstimator):
         """Search for a shortcut in the predictions of a classifier, then estimate the attribute, or abstain."""
         broadcast_in_place(held_out.network)
         learned = (self.fold >= 0).nonzero().squeeze(1)
-        self.search = Search(self.rows, learned, held_out, self.correlation, derive_seed(self.seed, "estimate"))
+        self.search = Search(self.rows, learned, held_out, self.info.num_labels, derive_seed(self.seed, "estimate"))
         self.search.evaluate_views(self.views)
         self.search.score_candidates()
         if self.shortcut:
@@ -228,14 +223,14 @@ class Auto(AttributeEstimator):
             return torch.full_like(self.rows.label, UNKNOWN_ATTRIBUTE)
         assert self.finding is not None
         estimates = self._estimate_attributes_by_shortcut(self.finding)
-        self.heads = [estimate.heads for estimate in estimates]
-        self.estimates = [ShortcutPrediction(estimate.attribute, estimate.probabilities) for estimate in estimates]
+        self.estimates = [prediction for prediction, _ in estimates]
+        self.heads = [heads for _, heads in estimates]
         self.row_posterior = compute_joint_posterior([probabilities for _, probabilities in self.estimates])
         if len(estimates) > 1:
             self._name_shortcut_combinations()
         return join_attributes([attribute for attribute, _ in self.estimates], self.info.num_labels)
 
-    def _estimate_attributes_by_shortcut(self, finding: Finding) -> list[AttributeEstimate]:
+    def _estimate_attributes_by_shortcut(self, finding: Finding) -> list[tuple[ShortcutPrediction, FittedHeads]]:
         """Return an estimate by each shortcut: one by several would follow the surest of them in each row."""
         views = self._find_shortcut_views(finding.views)
         num_rows = len(self.rows.label)
@@ -244,11 +239,11 @@ class Auto(AttributeEstimator):
             shortcuts = [views]
         is_exact = [finding.user_named and are_column_views([view.name for view in shortcut]) for shortcut in shortcuts]
         candidate = None if self.search is None else self.search.get_candidate(finding.views)
-        if candidate and len(candidate.training_estimate.attribute) == num_rows and is_exact == [False]:
-            return [candidate.training_estimate]
+        if candidate and len(candidate.learned.attribute) == num_rows and is_exact == [False]:
+            return [(candidate.learned, candidate.heads)]
         seed = derive_seed(self.seed, "estimate")
         return [
-            estimate_by_heads(shortcut, self.rows, self.correlation, seed, exact=exact)
+            estimate_by_heads(shortcut, self.rows, self.info.num_labels, seed, exact=exact)
             for shortcut, exact in zip(shortcuts, is_exact, strict=True)
         ]
 
@@ -286,14 +281,7 @@ class Auto(AttributeEstimator):
             label: (n,) of the rows.
             inputs: What views need of them.
         """
-        correlation = Correlation.one_to_one(self.info.num_labels)
-        predictions = []
-        for heads in self.heads:
-            probabilities = heads.predict(inputs)
-            posterior = correlation.posterior(probabilities)
-            attribute = select_attribute(posterior, label, correlation, heads.odds)
-            predictions.append(ShortcutPrediction(attribute, probabilities))
-        return predictions
+        return [heads.predict(label, inputs) for heads in self.heads]
 
     def get_extra_state(self) -> dict[str, Any]:
         heads = [heads.get_state() for heads in self.heads]

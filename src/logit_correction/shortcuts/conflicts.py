@@ -389,30 +389,36 @@ def build_image_contrast(table: DataTable, conflicts: ConflictFrame, views: Sequ
         of_label = conflicts[conflicts["label"] == label]
         is_own = aligned["label"].eq(label)
         own, others = (aligned.loc[mask, "row"].to_numpy() for mask in (is_own, ~is_own))
-        sides = {kind: of_label[of_label["conflicting"].eq(kind == "conflict")] for kind in ("agree", "conflict")}
-        clearest = pd.concat(
-            [
-                side.sort_values("score", ascending=kind == "agree", kind="stable")[:MAX_COMPARED_ROWS]
-                for kind, side in sides.items()
+        counts = []
+        images = []
+        for is_conflicting in (True, False):
+            side = of_label[of_label["conflicting"].eq(is_conflicting)]
+            clearest = side.sort_values("score", ascending=not is_conflicting, kind="stable")[:MAX_COMPARED_ROWS]
+            resemblance = measure_resemblance(table, clearest["row"].to_numpy(), own, others)
+            shown = clearest.iloc[
+                np.argsort(-resemblance if is_conflicting else resemblance, kind="stable")[:MAX_IMAGES]
             ]
-        )
-        clearest["resemblance"] = measure_resemblance(table, clearest["row"].to_numpy(), own, others)
-        images: dict[str, Any] = {}
-        for kind in sides:
-            members = clearest[clearest["conflicting"].eq(kind == "conflict")]
-            members = members.sort_values("resemblance", ascending=kind == "agree", kind="stable")[:MAX_IMAGES]
-            numbers = members["row"].tolist()
+            numbers = shown["row"].tolist()
             pixels = table.inputs.images(torch.tensor(numbers, dtype=torch.long))
             if pixels is None:
                 return None
-            images[kind] = tuple(
-                ContrastImage(_encode_image(table, number, image, crop), looks_like)
-                for number, image, looks_like in zip(numbers, pixels, members["attribute"].astype(str), strict=True)
+            counts.append(len(side))
+            images.append(
+                tuple(
+                    ContrastImage(_encode_image(table, number, image, crop), looks_like)
+                    for number, image, looks_like in zip(numbers, pixels, shown["attribute"].astype(str), strict=True)
+                )
             )
-        looks_like = find_main_attribute(of_label)
-        num_rows = len(sides["conflict"])
-        num_other_rows = len(sides["agree"])
-        rows.append(ContrastRow(str(label), rows=num_rows, other_rows=num_other_rows, looks_like=looks_like, **images))
+        rows.append(
+            ContrastRow(
+                str(label),
+                rows=counts[0],
+                other_rows=counts[1],
+                conflict=images[0],
+                agree=images[1],
+                looks_like=find_main_attribute(of_label),
+            )
+        )
     return Contrast("images", ", ".join(views), tuple(rows), cells, crop) if rows else None
 
 

@@ -11,7 +11,7 @@ Features are (N, F), standardised; label and target (N,) long, from 0 to L - 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache, partial
@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear, one_hot
 
 from logit_correction.attributes.base import select_attribute
-from logit_correction.attributes.folds import FoldFitter, draw_halves, predict_out_of_fold, ramp_up_q
+from logit_correction.attributes.folds import draw_halves, predict_out_of_fold, ramp_up_q
 from logit_correction.errors import InputError
 from logit_correction.functional import GCE_EXPONENT, gce_from_cross_entropy
 from logit_correction.seeds import derive_seed, make_generator
@@ -98,46 +98,32 @@ def get_max_features_per_label(views: Sequence[View]) -> int | None:
 # -- linear heads
 
 
-def make_logistic_learner(
-    features: Tensor,
-    label: Tensor,
-    num_labels: int,
-    max_per_label: int | None = None,
-    trained_heads: list[Head] | None = None,
-) -> FoldFitter:
-    """Return a fitter of logistic regression for ``predict_out_of_fold``.
+def fit_logistic_head(features: Tensor, target: Tensor, num_labels: int, max_per_label: int | None = None) -> Head:
+    """Return a head that logistic regression has fitted.
 
     Args:
-        features: (N, F) of all rows.
-        label: (N,) targets.
+        features: (n, F) of the rows to learn from.
+        target: (n,) of these rows.
         num_labels: L.
         max_per_label: Features of each label that are selected by their correlation; None for all.
-        trained_heads: Takes the trained heads.
     """
     from sklearn.linear_model import LogisticRegression
 
-    def fit(rows: Tensor, number: int) -> Callable[[Tensor], Tensor]:
-        columns = select_features_by_correlation(features[rows], label[rows], num_labels, max_per_label)
-        selected = features[:, columns]
-        present = label[rows].unique()  # sorted, as in scikit-learn
-        weight = torch.zeros(num_labels, len(columns))
-        bias = torch.full((num_labels,), -torch.inf)
-        bias[present] = 0.0
-        if len(present) > 1:  # a label with a single row may be missing
-            strength = LINEAR_C if len(columns) <= MANY_FEATURES else LINEAR_C_MANY
-            model = LogisticRegression(C=strength, max_iter=300, tol=1e-3)
-            with limit_to_one_thread():
-                model.fit(selected[rows].numpy(), label[rows].numpy())
-            # Of two labels, scikit-learn has one row of weights: of the second against the first.
-            fitted = present[1:] if len(present) == 2 else present
-            weight[fitted] = torch.from_numpy(model.coef_).float()
-            bias[fitted] = torch.from_numpy(model.intercept_).float()
-        head = Head(columns, [(weight, bias)])
-        if trained_heads is not None:
-            trained_heads.append(head)
-        return lambda others: head(features[others])
-
-    return fit
+    columns = select_features_by_correlation(features, target, num_labels, max_per_label)
+    present = target.unique()  # sorted, as in scikit-learn
+    weight = torch.zeros(num_labels, len(columns))
+    bias = torch.full((num_labels,), -torch.inf)
+    bias[present] = 0.0
+    if len(present) > 1:  # a label with a single row may be missing
+        strength = LINEAR_C if len(columns) <= MANY_FEATURES else LINEAR_C_MANY
+        model = LogisticRegression(C=strength, max_iter=300, tol=1e-3)
+        with limit_to_one_thread():
+            model.fit(features[:, columns].numpy(), target.numpy())
+        # Of two labels, scikit-learn has one row of weights: of the second against the first.
+        fitted = present[1:] if len(present) == 2 else present
+        weight[fitted] = torch.from_numpy(model.coef_).float()
+        bias[fitted] = torch.from_numpy(model.intercept_).float()
+    return Head(columns, [(weight, bias)])
 
 
 _get_threadpool_controller = cache(ThreadpoolController)
@@ -193,53 +179,67 @@ def select_most_predictive_members(members: Sequence[Tensor], label: Tensor, num
 # -- heads with a hidden layer
 
 
-def make_hidden_layer_learner(
-    features: Tensor, target: Tensor, num_labels: int, get_seed: Callable[[int], int], trained_heads: list[Head]
-) -> FoldFitter:
-    """Return a fitter of heads with a hidden layer for ``predict_out_of_fold``.
+def fit_hidden_layer_head(features: Tensor, target: Tensor, num_labels: int, seed: int) -> Head:
+    """Return a trained head with a hidden layer.
 
-    They are trained by Adam with generalized cross-entropy (eq. 3), whose q rises from 0, for 3 epochs and at least 150
+    It is trained by Adam with generalized cross-entropy (eq. 3), whose q rises from 0, for 3 epochs and at least 150
     steps, with dropout of one feature in five.
 
     Args:
-        features: (N, F) of all rows.
-        target: (N,) targets.
+        features: (n, F) of the rows to learn from.
+        target: (n,) of these rows.
         num_labels: L.
-        get_seed: Fold -> seed.
-        trained_heads: Takes the trained heads.
+        seed: Of weights, dropout and batches.
     """
-
-    def fit(rows: Tensor, number: int) -> Callable[[Tensor], Tensor]:
-        batch_size = 256 if len(rows) >= 8000 else 64
-        steps = math.ceil(len(rows) / batch_size)
-        epochs = max(3, math.ceil(150 / steps))
-        seed = get_seed(number)
-        # Layers and dropout draw from the global generator only.
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(derive_seed(seed, "head"))
-            first = nn.Linear(features.shape[1], 256)
-            last = nn.Linear(256, num_labels)
-            dropout = nn.Dropout(0.2)
-            network = nn.Sequential(dropout, first, nn.ReLU(), dropout, last)
-            optimizer = Optimizer([{"params": list(network.parameters())}], learning_rate=1e-3)
-            generator = make_generator(seed, "order")
-            for epoch in range(epochs):
-                order = rows[torch.randperm(len(rows), generator=generator)]
-                for step, batch in enumerate(order.split(batch_size)):
-                    loss = cross_entropy(network(features.index_select(0, batch)), target[batch], reduction="none")
-                    q = ramp_up_q(GCE_EXPONENT, epoch + step / steps, Q_RAMP_SHARE * epochs)
-                    optimizer.zero_grad()
-                    gce_from_cross_entropy(loss, q).mean().backward()
-                    optimizer.step()
-        layers = [(layer.weight.detach(), layer.bias.detach()) for layer in (first, last)]
-        head = Head(torch.arange(features.shape[1]), layers)
-        trained_heads.append(head)
-        return lambda others: head(features[others])
-
-    return fit
+    batch_size = 256 if len(target) >= 8000 else 64
+    steps = math.ceil(len(target) / batch_size)
+    epochs = max(3, math.ceil(150 / steps))
+    # Layers and dropout draw from the global generator only.
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(derive_seed(seed, "head"))
+        first = nn.Linear(features.shape[1], 256)
+        last = nn.Linear(256, num_labels)
+        dropout = nn.Dropout(0.2)
+        network = nn.Sequential(dropout, first, nn.ReLU(), dropout, last)
+        optimizer = Optimizer([{"params": list(network.parameters())}], learning_rate=1e-3)
+        generator = make_generator(seed, "order")
+        for epoch in range(epochs):
+            order = torch.randperm(len(target), generator=generator)
+            for step, batch in enumerate(order.split(batch_size)):
+                loss = cross_entropy(network(features.index_select(0, batch)), target[batch], reduction="none")
+                q = ramp_up_q(GCE_EXPONENT, epoch + step / steps, Q_RAMP_SHARE * epochs)
+                optimizer.zero_grad()
+                gce_from_cross_entropy(loss, q).mean().backward()
+                optimizer.step()
+    layers = [(layer.weight.detach(), layer.bias.detach()) for layer in (first, last)]
+    return Head(torch.arange(features.shape[1]), layers)
 
 
 # -- from views to attributes
+
+
+class ShortcutPrediction(NamedTuple):
+    """What one shortcut predicts of n rows.
+
+    Attributes:
+        attribute: (n,) long.
+        probabilities: (n, L) class probabilities by heads that were not trained on the row.
+    """
+
+    attribute: Tensor
+    probabilities: Tensor
+
+    @classmethod
+    def from_odds(cls, probabilities: Tensor, label: Tensor, odds: float) -> ShortcutPrediction:
+        """Return the prediction in which another label than the row's needs some odds.
+
+        Args:
+            probabilities: (n, L) class probabilities.
+            label: (n,) of the rows.
+            odds: From which a row counts as bias-conflicting.
+        """
+        one_to_one = Correlation.one_to_one(probabilities.shape[1])
+        return cls(select_attribute(probabilities, label, one_to_one, odds), probabilities)
 
 
 @dataclass(frozen=True)
@@ -260,15 +260,26 @@ class FittedHeads:
     heads: Sequence[Head]
     odds: float
 
-    def predict(self, inputs: ViewInputs) -> Tensor:
-        """Return class probabilities (n, L) of rows by the views."""
-        return self.predict_features(torch.cat(compute_features(self.views, inputs), dim=1))
+    def predict(self, label: Tensor, inputs: ViewInputs) -> ShortcutPrediction:
+        """Predict unseen rows by the views.
+
+        Args:
+            label: (n,) of the rows.
+            inputs: What views need of them.
+        """
+        return self.predict_features(label, torch.cat(compute_features(self.views, inputs), dim=1))
 
     @torch.no_grad()
-    def predict_features(self, features: Tensor) -> Tensor:
-        """Return class probabilities (n, L) by the features (n, F) of the views, not standardised."""
+    def predict_features(self, label: Tensor, features: Tensor) -> ShortcutPrediction:
+        """Predict unseen rows by the features of the views.
+
+        Args:
+            label: (n,) of the rows.
+            features: (n, F), not standardised.
+        """
         features = standardize(features, self.deviation, self.mean)
-        return torch.stack([head(features) for head in self.heads]).mean(dim=0)
+        probabilities = torch.stack([head(features) for head in self.heads]).mean(dim=0)
+        return ShortcutPrediction.from_odds(probabilities, label, self.odds)
 
     def get_state(self) -> dict[str, Any] | None:
         """Return plain values and tensors for a checkpoint; None with a custom view, which it could not restore."""
@@ -286,51 +297,28 @@ class FittedHeads:
             raise InputError("the heads of the run are of another version: train again") from error
 
 
-class ShortcutPrediction(NamedTuple):
-    """What one shortcut predicts of n rows.
-
-    Attributes:
-        attribute: (n,) long.
-        probabilities: (n, L) class probabilities.
-    """
-
-    attribute: Tensor
-    probabilities: Tensor
-
-
-class AttributeEstimate(NamedTuple):
-    """Estimated attribute of rows.
-
-    Attributes:
-        attribute: (N,) long.
-        probabilities: (N, L) class probabilities by heads that were not trained on the row.
-        heads: All heads, for other rows.
-    """
-
-    attribute: Tensor
-    probabilities: Tensor
-    heads: FittedHeads
-
-
 def estimate_by_heads(
     views: Sequence[View],
     rows: TrainingRows,
-    correlation: Correlation,
+    num_labels: int,
     seed: int,
     features: Tensor | None = None,
     exact: bool = False,
-) -> AttributeEstimate:
+) -> tuple[ShortcutPrediction, FittedHeads]:
     """Estimate the attribute of all training rows by heads on views, cross-fitted in halves.
 
     Args:
         views: Fitted here, unless there are ``features``.
         rows: The training rows.
-        correlation: Between labels and attributes.
+        num_labels: L.
         seed: Of folds and heads.
         features: (N, F) of views that are fitted already.
         exact: The views hold the attribute itself, as a column that the user named does. A value then belongs to the
             label in which it is more frequent than in all rows: labels count as equally frequent, odds of 1 decide, and
             no row is relabelled.
+
+    Returns:
+        What heads predict of the training rows that they were not trained on, and all heads, for other rows.
     """
     if features is None:
         assert rows.view_inputs is not None
@@ -342,7 +330,6 @@ def estimate_by_heads(
     features = standardize(features, deviation, mean)
     max_per_label = get_max_features_per_label(views)
     is_linear = max_per_label is not None or features.shape[1] <= MAX_LINEAR_FEATURES
-    num_labels = correlation.num_labels
     target = rows.label
     last_round = 0 if exact else RELABEL_ROUNDS
     for number in range(last_round + 1):
@@ -358,8 +345,8 @@ def estimate_by_heads(
         probabilities = (probabilities.log() + weight).softmax(dim=1)
         for head in heads:
             head.layers[-1][1].add_(weight)
-    attribute = select_attribute(correlation.posterior(probabilities), rows.label, correlation, odds)
-    return AttributeEstimate(attribute, probabilities, FittedHeads(views, deviation, mean, heads, odds))
+    prediction = ShortcutPrediction.from_odds(probabilities, rows.label, odds)
+    return prediction, FittedHeads(views, deviation, mean, heads, odds)
 
 
 def cross_fit(
@@ -378,7 +365,7 @@ def cross_fit(
         target: (N,) targets.
         num_labels: L.
         is_linear: Whether heads are linear; else they have a hidden layer.
-        max_per_label: See ``make_logistic_learner``.
+        max_per_label: See ``fit_logistic_head``.
         num_splits: Divisions into halves, over which probabilities are averaged.
         seed: Of halves and heads.
 
@@ -387,14 +374,19 @@ def cross_fit(
     """
     total = torch.zeros(len(features), num_labels)
     heads: list[Head] = []
-    for split in range(num_splits):
+
+    def fit_and_predict(split: int, learned: Tensor, left_out: Tensor, half: int) -> Tensor:
         if is_linear:
-            learner = make_logistic_learner(features, target, num_labels, max_per_label, heads)
+            head = fit_logistic_head(features[learned], target[learned], num_labels, max_per_label)
         else:
-            get_seed = partial(derive_seed, seed, "half", split)
-            learner = make_hidden_layer_learner(features, target, num_labels, get_seed, heads)
+            head_seed = derive_seed(seed, "half", split, half)
+            head = fit_hidden_layer_head(features[learned], target[learned], num_labels, head_seed)
+        heads.append(head)
+        return head(features[left_out])
+
+    for split in range(num_splits):
         halves = draw_halves(len(features), make_generator(seed, "halves", split))
-        total += predict_out_of_fold(learner, halves, num_labels)
+        total += predict_out_of_fold(partial(fit_and_predict, split), halves, num_labels)
     return total / num_splits, heads
 
 

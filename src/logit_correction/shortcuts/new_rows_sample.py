@@ -167,7 +167,7 @@ def _fit_views(built: PreparedRun) -> list[View]:
     """Return the views that apply to the training rows, those of the search as it has fitted them."""
     estimator = built.algorithm.attributes
     assert isinstance(estimator, Auto) and estimator.search is not None
-    fitted = estimator.search.get_fitted_views()
+    fitted = estimator.search.fitted_views
     inputs = built.table.view_inputs("train")
     views = []
     for view in available_views(inputs):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import fields
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,6 @@ from torch import Tensor
 
 from logit_correction.atomic_files import replace_atomically
 from logit_correction.data.table import DataTable
-from logit_correction.finding import BASELINE
 from logit_correction.functional import wilson_interval
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.evidence import predict_and_flag_conflicts
@@ -23,7 +23,6 @@ from logit_correction.shortcuts.heads import ShortcutPrediction
 from logit_correction.shortcuts.search import EstimatedCandidate
 from logit_correction.shortcuts.summaries import Accuracy, ClassifierAccuracy, EstimatedGroup, Interval, ShownRow
 from logit_correction.spreadsheets import write_spreadsheet_csv
-from logit_correction.types import Array
 from logit_correction.views.tables import find_viewed_columns
 
 #: Files of the rows: for spreadsheets, and with types.
@@ -41,7 +40,7 @@ CLASSIFIERS = ("network", "fixed")
 
 
 def build_rows_frame(
-    table: DataTable, estimator: Auto, views: Sequence[str], candidate: EstimatedCandidate | None = None
+    table: DataTable, estimator: Auto, views: Sequence[str], candidate: EstimatedCandidate | None
 ) -> pd.DataFrame:
     """Return one row for each training row, and for each validation row that was examined.
 
@@ -55,43 +54,22 @@ def build_rows_frame(
     """
     search = estimator.search
     assert search is not None
-    names = np.asarray(table.label_names, dtype=object)
-    rows = table.split["train"]
-    examined = search.held_out.rows  # positions in ``rows``
-    estimates = estimator.estimates
+    evaluated = candidate or search.get_candidate(views)
+    shown_views = candidate.views if candidate else views
+    train = torch.arange(len(table.split["train"]))
+    frame = _build_part(table, "train", train, shown_views, estimator.estimates if views else ())
+    examined = search.held_out.rows
     if search.held_out.split == "valid":
-        valid_rows = table.split["valid"][examined]
-        if views:
-            inputs = table.view_inputs("valid").take(examined)
-            valid_estimates = estimator.predict_shortcuts(table.label[valid_rows], inputs)
-            estimates = [
-                ShortcutPrediction(*map(torch.cat, zip(on_train, on_valid, strict=True)))
-                for on_train, on_valid in zip(estimates, valid_estimates, strict=True)
-            ]
-        examined = len(rows) + torch.arange(len(examined))
-        rows = torch.cat([rows, valid_rows])
-    positions = torch.arange(len(rows))  # of the rows with an estimate
+        estimates = _predict_estimates(table, "valid", examined, estimator) if views else ()
+        part = _build_part(table, "valid", examined, shown_views, estimates)
+        examined = len(frame) + torch.arange(len(part))
+        frame = pd.concat([frame, part], ignore_index=True)
     if candidate is not None:
-        views = candidate.views
-        estimates = [ShortcutPrediction(candidate.attribute, candidate.probabilities)]
-        positions = examined
-    label = table.label[rows]
-    frame = _describe_rows(table, rows, views).assign(
-        split=np.where(np.arange(len(rows)) < len(table.split["train"]), "train", "valid"),
-        label=names[label.numpy()],
-        attribute=None,
-        conflicting=None,
-        score=np.nan,
-        view_label=None,
-        sure=None,
-    )
-    frame = pd.concat([frame, pd.DataFrame(np.nan, frame.index, [f"p_{name}" for name in names])], axis=1)
-    if views:
-        _fill_in_estimates(frame, positions, label[positions], estimates, names)
-        evaluated = candidate or search.get_candidate(views)
+        _fill_in_estimates(frame, examined, [candidate.held_out], table)
+    if shown_views:
         assert evaluated is not None
-        predicted, is_sure = predict_and_flag_conflicts(search.predictions[evaluated.views], label[examined])
-        frame.loc[examined.numpy(), "view_label"] = names[predicted.numpy()]
+        predicted, is_sure = predict_and_flag_conflicts(search.predictions[evaluated.views], search.label)
+        frame.loc[examined.numpy(), "view_label"] = np.asarray(table.label_names, dtype=object)[predicted.numpy()]
         frame.loc[examined.numpy(), "sure"] = is_sure.numpy()
     return add_predictions(frame, "network", examined, search.held_out.network, table)
 
@@ -105,34 +83,56 @@ def add_drawn_rows(frame: pd.DataFrame, table: DataTable, estimator: Auto, views
         estimator: After its estimate.
         views: Of the shortcut that is corrected by.
     """
-    names = np.asarray(table.label_names, dtype=object)
     parts = [frame]
     for split in table.drawn:
-        is_missing = torch.from_numpy(~np.isin(table.split[split], frame["row"]))
-        rows = table.split[split][is_missing]
-        label = table.label[rows]
-        part = _describe_rows(table, rows, views).assign(split=split, label=names[label.numpy()])
-        part = part.reindex(columns=frame.columns).astype({name: object for name in ("attribute", "conflicting")})
-        estimates = estimator.predict_shortcuts(label, table.view_inputs(split).take(is_missing.nonzero().flatten()))
-        _fill_in_estimates(part, torch.arange(len(rows)), label, estimates, names)
-        parts.append(part)
+        missing = torch.from_numpy(~np.isin(table.split[split], frame["row"])).nonzero().flatten()
+        estimates = _predict_estimates(table, split, missing, estimator)
+        parts.append(_build_part(table, split, missing, views, estimates))
     return pd.concat(parts, ignore_index=True)
 
 
+def _predict_estimates(table: DataTable, split: str, positions: Tensor, estimator: Auto) -> list[ShortcutPrediction]:
+    """Return what each shortcut predicts of the rows at some positions of a split."""
+    label = table.label[table.split[split][positions]]
+    return estimator.predict_shortcuts(label, table.view_inputs(split).take(positions))
+
+
+def _build_part(
+    table: DataTable, split: str, positions: Tensor, views: Sequence[str], estimates: Sequence[ShortcutPrediction]
+) -> pd.DataFrame:
+    """Return the rows at some positions of a split; columns of estimates are empty where there are none."""
+    rows = table.split[split][positions]
+    frame = _describe_rows(table, rows, views).assign(
+        split=split,
+        label=np.asarray(table.label_names, dtype=object)[table.label[rows].numpy()],
+        attribute=None,
+        conflicting=None,
+        score=np.nan,
+        view_label=None,
+        sure=None,
+    )
+    frame = frame.assign(**{f"p_{name}": np.nan for name in table.label_names})
+    if estimates:
+        _fill_in_estimates(frame, torch.arange(len(rows)), estimates, table)
+    return frame
+
+
 def _fill_in_estimates(
-    frame: pd.DataFrame,
-    positions: Tensor,
-    label: Tensor,
-    predictions: Sequence[ShortcutPrediction],
-    names: Array,
+    frame: pd.DataFrame, positions: Tensor, predictions: Sequence[ShortcutPrediction], table: DataTable
 ) -> None:
     """Fill in attributes, conflicts, scores and probabilities of the rows at some positions, in place."""
+    label = _get_labels(frame, positions, table)
     attribute, probabilities = _select_conflicting_shortcut(predictions, label)
     rows = positions.numpy()
-    frame.loc[rows, "attribute"] = names[attribute.numpy()]
+    frame.loc[rows, "attribute"] = np.asarray(table.label_names, dtype=object)[attribute.numpy()]
     frame.loc[rows, "conflicting"] = (attribute != label).numpy()
     frame.loc[rows, "score"] = _score_conflicts(probabilities, label).numpy().round(4)
-    frame.loc[rows, [f"p_{name}" for name in names]] = probabilities.numpy().round(4)
+    frame.loc[rows, [f"p_{name}" for name in table.label_names]] = probabilities.numpy().round(4)
+
+
+def _get_labels(frame: pd.DataFrame, positions: Tensor, table: DataTable) -> Tensor:
+    """Return the labels (n,) of the rows at some positions of a frame."""
+    return table.label[torch.tensor(frame["row"].to_numpy())[positions]]
 
 
 def _describe_rows(table: DataTable, rows: Tensor, views: Sequence[str]) -> pd.DataFrame:
@@ -180,7 +180,7 @@ def add_predictions(
     """
     names = np.asarray(table.label_names, dtype=object)
     rows = positions.numpy()
-    label = table.label[torch.tensor(frame["row"].to_numpy())[positions]]
+    label = _get_labels(frame, positions, table)
     of_label = probabilities.double().gather(1, label.unsqueeze(1)).squeeze(1)
     frame = frame.assign(**{f"{classifier}_label": None, f"{classifier}_p": np.nan})
     frame.loc[rows, f"{classifier}_label"] = names[probabilities.argmax(dim=1).numpy()]
@@ -199,26 +199,25 @@ def summarize_groups(frame: pd.DataFrame, label_names: Sequence[str]) -> tuple[E
     if train.empty:
         return ()
     members = dict(list(frame.groupby(["label", "attribute"])))
-    names = list(label_names)
-    counts = pd.crosstab(train["label"], train["attribute"]).reindex(index=names, columns=names, fill_value=0)
+    totals = train["label"].value_counts()
     groups = []
-    for label, row in counts.iterrows():
-        total = int(row.sum())
-        lows, highs = wilson_interval(torch.tensor(row.to_numpy()), total)
-        for (attribute, count), low, high in zip(row.items(), lows.tolist(), highs.tolist(), strict=True):
-            rows = members.get((label, attribute), frame.iloc[:0])
-            groups.append(
-                EstimatedGroup(
-                    label=str(label),
-                    attribute=str(attribute),
-                    rows=int(count),
-                    share=float(count / max(1, total)),
-                    share_low=low,
-                    share_high=high,
-                    network=compute_classifier_accuracy(rows, "network"),
-                    fixed=compute_classifier_accuracy(rows, "fixed") if "fixed_label" in frame else None,
-                )
+    for label, attribute in product(label_names, repeat=2):
+        rows = members.get((label, attribute), frame.iloc[:0])
+        count = int(rows["split"].eq("train").sum())
+        total = int(totals.get(label, 0))
+        low, high = wilson_interval(count, total)
+        groups.append(
+            EstimatedGroup(
+                label=label,
+                attribute=attribute,
+                rows=count,
+                share=count / max(1, total),
+                share_low=float(low),
+                share_high=float(high),
+                network=compute_classifier_accuracy(rows, "network"),
+                fixed=compute_classifier_accuracy(rows, "fixed") if "fixed_label" in frame else None,
             )
+        )
     return tuple(groups)
 
 
@@ -237,7 +236,7 @@ def compute_classifier_accuracy(rows: pd.DataFrame, classifier: str) -> Accuracy
 
 
 def compute_classifier_accuracies(
-    frame: pd.DataFrame, classifier: str = BASELINE, num_shortcuts: int = 1
+    frame: pd.DataFrame, classifier: str, num_shortcuts: int
 ) -> dict[str, ClassifierAccuracy]:
     """Return the accuracies of each classifier, as columns are named, by kinds of rows.
 

@@ -19,7 +19,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from logit_correction.attributes.base import select_attribute
 from logit_correction.attributes.folds import predict_out_of_fold
 from logit_correction.finding import (
     MIN_HELD_OUT_ROWS,
@@ -37,16 +36,17 @@ from logit_correction.shortcuts.evidence import (
     evaluate_view,
 )
 from logit_correction.shortcuts.heads import (
-    AttributeEstimate,
+    FittedHeads,
+    ShortcutPrediction,
     estimate_by_heads,
+    fit_logistic_head,
     get_max_features_per_label,
-    make_logistic_learner,
     select_features_by_correlation,
     select_most_predictive_members,
     standardize,
 )
 from logit_correction.shortcuts.held_out import HeldOutPredictions
-from logit_correction.types import Array, Correlation, TrainingRows, ViewInputs
+from logit_correction.types import Array, TrainingRows, ViewInputs
 from logit_correction.view_names import EVERYTHING, RICH, ViewName
 from logit_correction.views.base import View, compute_features
 from logit_correction.views.tables import INCOMPARABLE, Pairs, assign_bins, compare_column_values, compute_bins
@@ -77,15 +77,15 @@ class EstimatedCandidate:
 
     Attributes:
         scored: Its views, statistics and probability of helping.
-        attribute: (m,) long, estimated attribute of the held-out rows.
-        probabilities: (m, L) class probabilities of the held-out rows by its heads.
-        training_estimate: Of the rows that the heads were trained on, with the heads.
+        held_out: Of the held-out rows.
+        learned: Of the rows that the heads were trained on, each by the heads that were not.
+        heads: That estimate.
     """
 
     scored: ScoredCandidate
-    attribute: Tensor
-    probabilities: Tensor
-    training_estimate: AttributeEstimate
+    held_out: ShortcutPrediction
+    learned: ShortcutPrediction
+    heads: FittedHeads
 
     @property
     def views(self) -> Views:
@@ -109,11 +109,12 @@ class Search:
         label: (m,) labels of these rows.
         predictions: Views -> (m, L) class probabilities by a probe that was not trained on the row.
         evidence: Views -> what the probe shows.
+        fitted_views: Name -> view, of all that were evaluated, fitted to the rows that probes learn from.
         candidates: What might be corrected by, the surest first.
     """
 
     def __init__(
-        self, rows: TrainingRows, learned: Tensor, held_out: HeldOutPredictions, correlation: Correlation, seed: int
+        self, rows: TrainingRows, learned: Tensor, held_out: HeldOutPredictions, num_labels: int, seed: int
     ) -> None:
         """Collect inputs and labels.
 
@@ -121,18 +122,18 @@ class Search:
             rows: The training rows, and the validation rows as ``held_out``.
             learned: Positions of the training rows that probes learn from if validation rows are examined.
             held_out: Predictions of the classifier.
-            correlation: Between labels and estimated attributes.
+            num_labels: L.
             seed: Of heads and folds.
         """
         self.held_out = held_out
-        self.num_labels = correlation.num_labels
+        self.num_labels = num_labels
         self.report = rows.report
-        self.correlation = correlation
         self.seed = seed
         self.predictions: dict[Views, Tensor] = {}
         self.evidence: dict[Views, ViewEvidence] = {}
         self.candidates: list[EstimatedCandidate] = []
-        self._views: dict[str, tuple[View, list[Tensor]]] = {}
+        self.fitted_views: dict[str, View] = {}
+        self._features: dict[str, Tensor] = {}  # name of a view -> (N, F) of all rows, in the order of ``_label``
         parts: list[tuple[Any, Tensor]] = [(rows, held_out.rows)]
         if held_out.split == "valid":
             parts = [(rows, learned), (rows.held_out, held_out.rows)]
@@ -187,19 +188,16 @@ class Search:
             probability[is_predicted] = shares[cell[is_predicted]]
         return compute_information_share(probability, label)
 
-    def get_fitted_views(self) -> dict[str, View]:
-        """Return name -> view of all views that were evaluated, fitted to the training rows."""
-        return {name: view for name, (view, _) in self._views.items()}
-
-    def _compute_features(self, views: Sequence[View]) -> list[list[Tensor]]:
-        """Return the features of each part of the rows, one tensor a view; each view is fitted once."""
-        new_views = [view for view in views if view.name not in self._views]
+    def _compute_features(self, views: Sequence[View]) -> list[Tensor]:
+        """Return the features (N, F) of all rows by each view; each view is fitted once."""
+        new_views = [view for view in views if view.name not in self._features]
         for view in new_views:
             view.fit(self._inputs[0])
-        parts = [compute_features(new_views, inputs) for inputs in self._inputs] if new_views else []
+        parts = [compute_features(new_views, inputs) for inputs in self._inputs]
         for view, *features in zip(new_views, *parts, strict=True):
-            self._views[view.name] = (view, features)
-        return [[self._views[view.name][1][part] for view in views] for part in range(len(self._inputs))]
+            self.fitted_views[view.name] = view
+            self._features[view.name] = torch.cat(features)
+        return [self._features[view.name] for view in views]
 
     def fit_joint_probe(self, views: Sequence[View], choose_members: bool) -> None:
         """Fit one probe on the features of views, and keep its held-out predictions and what they show.
@@ -208,17 +206,19 @@ class Search:
             views: All or some members of a family.
             choose_members: Use only the members that predict a label best, at most one for each label.
         """
-        parts = zip(*self._compute_features(views), strict=True)
-        members = [torch.cat(features) for features in parts]
-        members = [standardize(features, *torch.std_mean(features, dim=0)) for features in members]
+        members = [standardize(part, *torch.std_mean(part, dim=0)) for part in self._compute_features(views)]
         if choose_members and len(views) > 1:  # for all folds: each fold would take one of two columns by chance
             chosen = select_most_predictive_members(members, self._label, self.num_labels)
             views = [views[number] for number in chosen]
             members = [members[number] for number in chosen]
-        learner = make_logistic_learner(
-            torch.cat(members, dim=1), self._label, self.num_labels, get_max_features_per_label(views)
-        )
-        predictions = predict_out_of_fold(learner, self._fold, self.num_labels)[self._fold >= 0]
+        features = torch.cat(members, dim=1)
+        max_per_label = get_max_features_per_label(views)
+
+        def fit_and_predict(learned: Tensor, left_out: Tensor, fold: int) -> Tensor:
+            head = fit_logistic_head(features[learned], self._label[learned], self.num_labels, max_per_label)
+            return head(features[left_out])
+
+        predictions = predict_out_of_fold(fit_and_predict, self._fold, self.num_labels)[self._fold >= 0]
         names = tuple(view.name for view in views)
         breadth = self._compute_breadth(views)
         self.predictions[names] = predictions
@@ -274,7 +274,7 @@ class Search:
 
     def _take_max_probability_of_broader_candidates(self, candidate: EstimatedCandidate) -> EstimatedCandidate:
         """Give a candidate the largest probability of itself and of all broader ones that flag the same rows."""
-        flagged = candidate.attribute != self.label
+        flagged = candidate.held_out.attribute != self.label
         breadth = self.evidence[candidate.views].breadth
         broader = [
             other.scored.probability
@@ -287,7 +287,7 @@ class Search:
         return replace(candidate, scored=replace(candidate.scored, probability=probability))
 
     def _flags_same_rows(self, candidate: EstimatedCandidate, is_flagged: Tensor) -> bool:
-        return compute_dice(candidate.attribute != self.label, is_flagged) >= MIN_SAME_ROWS
+        return compute_dice(candidate.held_out.attribute != self.label, is_flagged) >= MIN_SAME_ROWS
 
     def rank_informative_views(self) -> list[ViewEvidence]:
         """Return the evidence of views that are informative about the label, the most informative first.
@@ -328,16 +328,14 @@ class Search:
     def _score_candidate(self, names: Views) -> EstimatedCandidate:
         """Estimate the attribute by views that were evaluated, and score it by its statistics."""
         self.report(f"scoring {', '.join(names)}")
-        views = [self._views[name][0] for name in names]
-        parts = [torch.cat(features, dim=1) for features in self._compute_features(views)]
-        learned = TrainingRows(self._label[: self._inputs[0].num_rows], view_inputs=self._inputs[0])
-        estimate = estimate_by_heads(views, learned, self.correlation, self.seed, features=parts[0])
-        attribute = estimate.attribute
-        probabilities = estimate.probabilities
-        if len(parts) > 1:
-            probabilities = estimate.heads.predict_features(parts[1])
-            posterior = self.correlation.posterior(probabilities)
-            attribute = select_attribute(posterior, self.label, self.correlation, estimate.heads.odds)
+        views = [self.fitted_views[name] for name in names]
+        features = torch.cat([self._features[name] for name in names], dim=1)
+        num_learned = self._inputs[0].num_rows
+        learned = TrainingRows(self._label[:num_learned], view_inputs=self._inputs[0])
+        estimate, heads = estimate_by_heads(views, learned, self.num_labels, self.seed, features[:num_learned])
+        held_out = estimate
+        if len(self._inputs) > 1:
+            held_out = heads.predict_features(self.label, features[num_learned:])
         rows = self._inputs[-1]
         kind = "texts" if rows.texts else "tables" if rows.columns else "images"
         # A single narrow view sees one thing, not the object: other views are then no measure of what is typical.
@@ -350,13 +348,13 @@ class Search:
         statistics = compute_statistics(
             self.label.numpy(),
             self.held_out.network.numpy(),
-            attribute.numpy(),
+            held_out.attribute.numpy(),
             self.predictions[names].numpy(),
             others,
         )
         probability = EvidenceModel.predict_probability(statistics, kind)
         scored = ScoredCandidate(names, probability, statistics)
-        candidate = EstimatedCandidate(scored, attribute, probabilities, estimate)
+        candidate = EstimatedCandidate(scored, held_out, estimate, heads)
         self.candidates.append(candidate)
         return candidate
 
@@ -395,10 +393,8 @@ class Search:
         limits = [view.max_per_label for view in views]
         max_per_label = None if None in limits else limits[0]
         if max_per_label is not None and len(views) > max_per_label * self.num_labels:  # a whole family of words
-            features = torch.cat(self._compute_features(views)[0], dim=1)
-            label = self._label[: len(features)]
-            columns = select_features_by_correlation(features, label, self.num_labels, max_per_label)
-            views = [views[number] for number in columns.tolist()]
+            columns = self._select_features(torch.cat(self._compute_features(views), dim=1), max_per_label)
+            views = [views[column] for column in columns]
         names = tuple(view.name for view in views)
         best = self.get_candidate(names)
         if best is None:
@@ -422,15 +418,18 @@ class Search:
 
     def select_words(self, view_name: str) -> list[str]:
         """Return the words that correlate most with each label among the terms of a view; none of other views."""
-        if view_name not in self._views:
+        view = self.fitted_views.get(view_name)
+        if not isinstance(view, TermView) or not view.terms or view_name not in ("word", "opening", "closing"):
             return []
-        view, (features, *_) = self._views[view_name]
-        if not isinstance(view, TermView) or not view.terms or view.name not in ("word", "opening", "closing"):
-            return []
-        label = self._label[: len(features)]
-        columns = select_features_by_correlation(features, label, self.num_labels, MAX_WORDS_PER_LABEL)
-        words = [word for column in columns.tolist() for word in view.terms[column].removeprefix(EDGE_MARK).split()]
+        columns = self._select_features(self._features[view_name], MAX_WORDS_PER_LABEL)
+        words = [word for column in columns for word in view.terms[column].removeprefix(EDGE_MARK).split()]
         return [word for word in dict.fromkeys(words) if re.fullmatch(WORD_PATTERN, word)]
+
+    def _select_features(self, features: Tensor, max_per_label: int) -> list[int]:
+        """Return the columns of the features (N, F) that correlate most with each label where probes learn."""
+        num_learned = self._inputs[0].num_rows
+        label = self._label[:num_learned]
+        return select_features_by_correlation(features[:num_learned], label, self.num_labels, max_per_label).tolist()
 
 
 def compute_dice(is_flagged: Tensor, is_other_flagged: Tensor) -> float:

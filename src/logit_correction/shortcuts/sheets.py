@@ -78,7 +78,7 @@ def has_deciding_rows(rows: NewRows) -> bool:
 
 
 def add_answers(
-    rows: NewRows, sheet: Path | str | pd.DataFrame, label_names: Sequence[str], replace_answers: bool = False
+    rows: NewRows, sheet: Path | str | pd.DataFrame, label_names: Sequence[str], replace_answers: bool
 ) -> NewRows:
     """Return the rows with the answers of a sheet; empty answers stay open.
 

@@ -404,24 +404,20 @@ class AuditRecord:
     conflicts: tuple[Contrast, ...] = ()
 
 
-@dataclass(frozen=True)
-class Question:
-    """What only the user can answer, and the views that it is about."""
+def get_doubtful_views(finding: Finding) -> tuple[str, ...]:
+    """Return the views of a likely shortcut that may be a legitimate cause: only the user can decide; empty if none."""
+    if finding.user_named:
+        return ()
+    return finding.candidate_views if finding.verdict == "cannot tell" else finding.views
 
-    views: tuple[str, ...]
-    text: str
 
-
-def make_question(finding: Finding) -> Question | None:
-    """Return the question whether a likely shortcut is a legitimate cause; None where nothing needs to be asked."""
-    views = finding.candidate_views if finding.verdict == "cannot tell" else finding.views
-    if not views or finding.user_named:
-        return None
+def format_question(views: tuple[str, ...]) -> str:
+    """Return the question whether doubtful views are a legitimate cause; empty without views."""
+    if not views:
+        return ""
     forms = choose_word_forms(views)
     are = forms.be.capitalize()
-    return Question(
-        views, f"{are} {format_view_names(views)} {forms.legitimate_cause} of the label, or an accident of this data?"
-    )
+    return f"{are} {format_view_names(views)} {forms.legitimate_cause} of the label, or an accident of this data?"
 
 
 def relies_on_shortcut(finding: Finding) -> bool | None:
@@ -466,12 +462,6 @@ def describe_missing_rows(finding: Finding) -> str:
         f"A check needs {MIN_CONFLICTS_TO_CHECK} held-out rows where the view clearly points to another label; "
         f"{there_are}. Take more validation rows, or test on rows from elsewhere"
     )
-
-
-def explain_how_to_overrule(finding: Finding) -> str:
-    """Return how a user who knows more overrules the verdict; empty where the user named the shortcut."""
-    question = make_question(finding)
-    return "" if finding.user_named else f"{advise_user(finding, question.views if question else ())}."
 
 
 @dataclass(frozen=True)
@@ -521,16 +511,26 @@ class AuditSummary:
         missing_rows = describe_missing_rows(finding) if self.examined else ""
         return missing_rows or describe_finding(finding)
 
+    @property
+    def advice(self) -> str:
+        """How a user who knows more overrules the search; empty where the user named the shortcut, and of a check."""
+        finding = self.record.finding
+        if self.examined or finding.user_named:
+            return ""
+        return f"{advise_user(finding, get_doubtful_views(finding))}."
+
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``audit.json``."""
         finding = self.record.finding
+        doubtful_views = get_doubtful_views(finding)
+        question = {"views": doubtful_views, "text": format_question(doubtful_views)}
         values = {
             "verdict": self.verdict,
             "views": self.views,
             "sentence": self.sentence,
             "leans": relies_on_shortcut(finding),
-            "would_change": "" if self.examined else explain_how_to_overrule(finding),
-            "question": make_question(finding),
+            "would_change": self.advice,
+            "question": question if doubtful_views else None,
             "cost": self.cost,
             "examined": self.examined,
             "new_rows": self.selection,

@@ -39,7 +39,7 @@ def _format_part_of_words(term: str) -> str:
 
 
 def select_distinct_terms(
-    order: Iterable[int], has_term: NDArray[np.bool_], max_terms: int, are_parts: bool = False
+    order: Iterable[int], has_term: NDArray[np.bool_], max_terms: int, are_parts: bool
 ) -> list[int]:
     """Return the first terms in an order, without those that nearly the same rows have as an earlier one.
 
