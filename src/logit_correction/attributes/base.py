@@ -87,7 +87,7 @@ class AttributeEstimator(nn.Module, ABC):
     estimate each batch anew in ``forward``, and may go on training there.
 
     To write a static estimator without a network, override ``assign_training`` and ``describe``. One with a network
-    also sets ``num_stages`` and ``epochs``, and overrides ``build_networks``, ``step`` and ``predict``.
+    also sets ``num_stages`` and ``epochs``, and overrides ``build_networks``, ``step`` and ``predict_logits``.
 
     Attributes:
         components: Constructor arguments that have options of their own, each named by the kind of component.
@@ -177,6 +177,10 @@ class AttributeEstimator(nn.Module, ABC):
     def predict_logits(self, inputs: Inputs) -> Tensor:
         """Return the logits (B, L) of the networks that train in the estimator's stages."""
         raise NotImplementedError
+
+    def compute_logits(self, inputs: ViewInputs) -> Tensor:
+        """Return the logits (n, L) of rows that were not trained on, by ``predict_logits`` in chunks, on the CPU."""
+        return compute_network_outputs(self.predict_logits, inputs, next(self.parameters()))
 
     def collect_outputs(self, batch: Batch) -> Tensor:
         """Return what ``begin_stage`` and ``assign_training`` get of each row, (B, C); by default its logits."""

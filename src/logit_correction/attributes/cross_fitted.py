@@ -9,11 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from logit_correction.attributes.base import (
-    AttributeEstimator,
-    compute_network_outputs,
-    select_attribute,
-)
+from logit_correction.attributes.base import AttributeEstimator, select_attribute
 from logit_correction.attributes.folds import FoldNetworks, draw_halves, ramp_up_q
 from logit_correction.errors import check_range
 from logit_correction.functional import GCE_EXPONENT
@@ -96,7 +92,7 @@ class CrossFitted(AttributeEstimator):
 
         Args: as in ``AttributeEstimator.predict_attributes``.
         """
-        probability = compute_network_outputs(self.predict_logits, inputs, next(self.parameters())).softmax(dim=1)
+        probability = self.compute_logits(inputs).softmax(dim=1)
         return select_attribute(self.correlation.posterior(probability), label, self.correlation)
 
     def describe(self) -> str:

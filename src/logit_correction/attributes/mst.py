@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from logit_correction.attributes.base import AttributeEstimator, compute_network_outputs
+from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.errors import check_range
 from logit_correction.seeds import StepRandomness, make_generator
 from logit_correction.types import Batch, Inputs, Stage, Step, ViewInputs
@@ -98,9 +98,7 @@ class MST(AttributeEstimator):
 
         Args: as in ``AttributeEstimator.predict_attributes``.
         """
-        return self.compute_attribute(
-            compute_network_outputs(self.predict_logits, inputs, next(self.parameters())), label
-        )
+        return self.compute_attribute(self.compute_logits(inputs), label)
 
     def describe(self) -> str:
         return "what an early network answers"

@@ -14,7 +14,6 @@ from logit_correction.attributes.base import (
     AttributeEstimator,
     BatchEstimate,
     ParameterGroup,
-    compute_network_outputs,
     make_parameter_group,
 )
 from logit_correction.attributes.folds import apply_input_dropout, ramp_up_q
@@ -133,8 +132,7 @@ class Online(AttributeEstimator):
 
         Args: as in ``AttributeEstimator.predict_attributes``.
         """
-        log_probability = compute_network_outputs(self.predict_logits, inputs, next(self.parameters()))
-        return self.correlation.posterior(self.compute_probability(log_probability)).argmax(dim=1)
+        return self.correlation.posterior(self.compute_probability(self.compute_logits(inputs))).argmax(dim=1)
 
     def forward(self, batch: Batch, epoch: float, randomness: StepRandomness) -> BatchEstimate:
         """Train on a batch, unless training has stopped, and estimate the rows' attributes (eq. 3, 11, 12)."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from logit_correction.attributes.base import AttributeEstimator, compute_network_outputs
+from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.attributes.folds import FoldNetworks, draw_halves
 from logit_correction.errors import check_range
 from logit_correction.seeds import StepRandomness, make_generator
@@ -83,7 +83,7 @@ class XRM(AttributeEstimator):
 
         Args: as in ``AttributeEstimator.predict_attributes``.
         """
-        return compute_network_outputs(self.predict_logits, inputs, next(self.parameters())).argmax(dim=1)
+        return self.compute_logits(inputs).argmax(dim=1)
 
     def describe(self) -> str:
         return "twin networks that imitate each other's held-out mistakes (XRM)"

@@ -145,7 +145,7 @@ def _run_or_answer_audit(
     _check_method_not_chosen(config, user_options, "--new-rows" if answers is None else "--answers")
     folder = out.with_name(f"{out.name}-audit")
     if answers is None:
-        audit = audits.audit_into(folder, config, new_rows=new_rows, single=answer_options["single"], progress=True)
+        audit = audits.audit(config, folder, new_rows=new_rows, single=answer_options["single"], progress=True)
     else:
         if (answers.parent / audits.AUDIT).is_file():
             folder = answers.parent  # of an earlier `train --new-rows`, whose own folder holds ERM
@@ -221,7 +221,7 @@ def audit_command(
     elif config is not None:
         inputs: dict[str, Any] = {"run": run, "predictions": predictions, "new_rows": new_rows, "ask": ask}
         inputs["single"] = single
-        audits.audit_into(out, config, **inputs, try_fix=try_fix, progress=True)
+        audits.audit(config, out, **inputs, try_fix=try_fix, progress=True)
     elif ask is not None:
         audits.Audit(out).ask(ask)
     else:

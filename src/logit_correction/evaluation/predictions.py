@@ -115,8 +115,7 @@ class Predictions:
         if self.membership is not None:
             values["membership"] = to_numpy(self.membership).astype(bool)
             _check_shape("membership", values["membership"], (num_rows, len(self.groups)))
-        for name, value in values.items():
-            object.__setattr__(self, name, value)
+        vars(self).update(values)
 
     def __len__(self) -> int:
         return len(self.index)
@@ -129,9 +128,10 @@ class Predictions:
     @cached_property
     def probabilities(self) -> Array:
         """(N, L) float64, the softmax of the logits; NaN in rows that are not finite."""
+        from scipy.special import softmax
+
         with np.errstate(invalid="ignore"):
-            weight = np.exp(self.logits.astype(np.float64) - self.logits.max(axis=1, keepdims=True))
-            return weight / weight.sum(axis=1, keepdims=True)
+            return np.asarray(softmax(self.logits.astype(np.float64), axis=1))
 
     @property
     def right(self) -> Tensor:

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -367,21 +367,17 @@ def _build_series(runs: Sequence[RunFolder]) -> list[Series]:
     return [Series(name, colors[name], tuple(members)) for name, members in runs_by_name.items()]
 
 
-class _RunGroup(NamedTuple):
-    """Runs of equal name and key, with the options in which they differ from others of that name (``q 0.7``)."""
-
-    name: str
-    differing_options: list[str]
-    runs: list[RunFolder]
-
-
 def _group_runs_by_name_and_key(
     runs: Iterable[RunFolder],
     get_name: Callable[[RunFolder], str],
     get_key: Callable[[RunFolder], Any],
     get_options: Callable[[RunFolder], dict[str, Any]],
-) -> list[_RunGroup]:
-    """Return a group for each name and key, the groups of a name together."""
+) -> list[tuple[str, list[str], list[RunFolder]]]:
+    """Return a group of runs for each name and key, the groups of a name together.
+
+    Returns:
+        The name, the options in which these runs differ from others of the name, such as ``q 0.7``, and the runs.
+    """
     runs_by_name: dict[str, dict[str, list[RunFolder]]] = {}
     for run in runs:
         runs_by_name.setdefault(get_name(run), {}).setdefault(_format_json_key(get_key(run)), []).append(run)
@@ -398,7 +394,7 @@ def _group_runs_by_name_and_key(
                 for option in differing
                 if option in values
             ]
-            groups.append(_RunGroup(name, texts, members))
+            groups.append((name, texts, members))
     return groups
 
 

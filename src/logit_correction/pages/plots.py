@@ -18,10 +18,10 @@ from PIL import Image
 METHOD_COLORS = {
     "ERM": "#8b909a",
     "LC": "#0072b2",
+    "JTT": "#d55e00",
     "StagedLC": "#009e73",
     "GroupDRO": "#cc79a7",
     "LfF": "#e69f00",
-    "JTT": "#d55e00",
     "DFA": "#56b4e9",
     "Reweighting": "#7a4fa3",
 }
@@ -31,12 +31,7 @@ _SPARE_COLORS = (
     "#6b8e23",
     "#3f4a5a",
     "#a0522d",
-    "#d55e00",
-    "#009e73",
-    "#cc79a7",
-    "#e69f00",
-    "#56b4e9",
-    "#7a4fa3",
+    *list(METHOD_COLORS.values())[2:],
 )
 
 

@@ -413,114 +413,69 @@ def audit(
         "when_unsure": when_unsure,
     }
     folder, tie = run_folder.choose_folder(out, "audit")
-    return tie(
-        audit_into(
-            folder,
-            build_config(data, **options),
-            view_options=view_options,
-            run=run,
-            predictions=predictions,
-            new_rows=new_rows,
-            ask=ask,
-            single=single,
-            try_fix=try_fix,
-            progress=progress,
-        )
-    )
-
-
-@restore_num_threads()
-def audit_into(
-    folder: Path,
-    config: RunConfig,
-    *,
-    view_options: Mapping[str, Any] | None = None,
-    run: Path | str | None = None,
-    predictions: Path | str | None = None,
-    new_rows: Any = None,
-    ask: int | None = None,
-    single: bool = False,
-    try_fix: bool = True,
-    progress: bool = False,
-) -> Audit:
-    """Write the audit of the data of a config into a folder, new or empty.
-
-    Args:
-        folder: To write.
-        config: Of the data, the network and the training.
-        view_options: Options of ``Auto``, in addition to those of the config.
-        run: See ``audit``, as all others.
-        predictions: See ``audit``.
-        new_rows: See ``audit``.
-        ask: See ``audit``.
-        single: See ``audit``.
-        try_fix: See ``audit``.
-        progress: See ``audit``.
-    """
+    config = build_config(data, **options)
     check_range("ask", ask, 1)
     if isinstance(new_rows, str | Path):
         _check_new_rows_path(Path(new_rows), config)
     if run is not None and predictions is not None:
         raise InputError("run and predictions each say who answers as an ordinary classifier: give one")
-    auto_options = _collect_auto_options(config, view_options or {})
-    method = complete_part("method", ComponentConfig("LC", {"attributes": auto_options}))
+    method = complete_part("method", ComponentConfig("LC", {"attributes": _collect_auto_options(config, view_options)}))
     config = replace(config, method=method, training=replace(config.training, refit=False))
     check_new_folder(folder, (run_folder.LOCK,))  # which an audit that was killed may have left
     display = choose_display(quiet=not progress)
-    built = prepare_run(config, display, examined=None if run is None else Path(run))
-    has_new_rows = new_rows is not None or bool(len(built.table.split.get(NEW, ())))
     examined = run or predictions
-    if has_new_rows and examined is not None:
-        raise InputError(
-            "New rows choose what to train, but a given classifier is trained already: give one of the two"
-        )
-    if ask is not None and not has_new_rows:
-        raise InputError(
-            f"{format_option('ask')} asks about new rows: give them by {format_option('new_rows')}, a folder or a table"
-        )
-    opened = None if new_rows is None else open_new_rows(new_rows, built)
-    described = read_new_rows(opened, built) if has_new_rows else None
-    estimator = built.algorithm.attributes
-    assert isinstance(estimator, Auto)
-    held_out = _predict_by_given_classifier(built.config.training, estimator, run, predictions)
-    run_folder.make_folder(folder)
-    started = time.monotonic()
-    with run_folder.lock_folder(folder), change_folder_atomically(folder) as staged:
-        with display:
-            if held_out is None:
-                built.make_trainer(display).run(estimator_only=True)
-            else:
-                estimator.search_for_shortcut(held_out)
-        summary: AuditSummary = write_search_results(
-            staged,
-            folder,
-            built,
-            examined_classifier=None if examined is None else str(examined),
-            try_fix=try_fix and not has_new_rows,
-            quiet=not progress,
-        )
-        rows = None
-        if described is not None:
-            sample = NewRowsSample(built, len(described.table))
-            inputs = iterate_inputs(opened, built, sample.add_part)
-            rows, selection = predict_candidates(built, described.table, inputs, display)
-            if ask is not None or (selection.changed and not selection.labelled):
-                rows, sheet = sample_sheet(rows, ask or DEFAULT_SHEET_ROWS, config.training.seed)
-                if len(sheet):
-                    write_spreadsheet_csv(sheet, staged / SHEET)
-                    write_pictures(staged, folder, rows)
-            known_views = KnownViews(
-                shortcut=tuple(estimator.shortcut),
-                legitimate=tuple(estimator.legitimate),
-                when_unsure=estimator.when_unsure,
+    with restore_num_threads():
+        prepared_run = prepare_run(config, display, examined=None if run is None else Path(run))
+        has_new_rows = new_rows is not None or bool(len(prepared_run.table.split.get(NEW, ())))
+        if has_new_rows and examined is not None:
+            raise InputError(
+                "New rows choose what to train, but a given classifier is trained already: give one of the two"
             )
-            shifts = sample.compare_views()
-            selection = replace(selection, single=single, view_shifts=shifts, notes=described.notes)
-            summary = replace(summary, known_views=known_views)
-            summary = write_selection(staged, folder, summary, selection, rows)
-        summary = replace(summary, record=replace(summary.record, seconds=time.monotonic() - started))
-        write_summary(staged, summary, folder, is_trusted=True, rows=rows)
-    return Audit(folder, trust_code=True)  # all that it names was imported here
+        if ask is not None and not has_new_rows:
+            option = format_option("new_rows")
+            raise InputError(f"{format_option('ask')} asks about new rows: give them by {option}, a folder or a table")
+        opened = None if new_rows is None else open_new_rows(new_rows, prepared_run)
+        described_rows, notes = read_new_rows(opened, prepared_run) if has_new_rows else (None, ())
+        estimator = prepared_run.algorithm.attributes
+        assert isinstance(estimator, Auto)
+        held_out = _predict_by_given_classifier(prepared_run.config.training, estimator, run, predictions)
+        run_folder.make_folder(folder)
+        started = time.monotonic()
+        with run_folder.lock_folder(folder), change_folder_atomically(folder) as staged:
+            with display:
+                if held_out is None:
+                    prepared_run.make_trainer(display).run(estimator_only=True)
+                else:
+                    estimator.search_for_shortcut(held_out)
+            summary: AuditSummary = write_search_results(
+                staged,
+                folder,
+                prepared_run,
+                examined_classifier=None if examined is None else str(examined),
+                try_fix=try_fix and not has_new_rows,
+                quiet=not progress,
+            )
+            rows = None
+            if described_rows is not None:
+                sample = NewRowsSample(prepared_run, len(described_rows))
+                inputs = iterate_inputs(opened, prepared_run, sample.add_part)
+                rows, selection = predict_candidates(prepared_run, described_rows, inputs, display)
+                if ask is not None or (selection.changed and not selection.labelled):
+                    rows, sheet = sample_sheet(rows, ask or DEFAULT_SHEET_ROWS, config.training.seed)
+                    if len(sheet):
+                        write_spreadsheet_csv(sheet, staged / SHEET)
+                        write_pictures(staged, folder, rows)
+                known_views = KnownViews(
+                    shortcut=tuple(estimator.shortcut),
+                    legitimate=tuple(estimator.legitimate),
+                    when_unsure=estimator.when_unsure,
+                )
+                shifts = sample.compare_views()
+                selection = replace(selection, single=single, view_shifts=shifts, notes=notes)
+                summary = write_selection(staged, folder, replace(summary, known_views=known_views), selection, rows)
+            summary = replace(summary, record=replace(summary.record, seconds=time.monotonic() - started))
+            write_summary(staged, summary, folder, is_trusted=True, rows=rows)
+    return tie(Audit(folder, trust_code=True))  # all that it names was imported here
 
 
 def _check_new_rows_path(path: Path, config: RunConfig) -> None:

@@ -163,7 +163,7 @@ def write_pictures(out_dir: Path, audit_dir: Path, rows: NewRows) -> None:
 
 
 def write_summary(
-    out_dir: Path, summary: AuditSummary, audit_dir: Path, is_trusted: bool, rows: NewRows | None = None
+    out_dir: Path, summary: AuditSummary, audit_dir: Path, is_trusted: bool, rows: NewRows | None
 ) -> None:
     """Write the page, ``audit.json`` and the checksums.
 

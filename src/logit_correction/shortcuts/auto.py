@@ -38,7 +38,7 @@ from logit_correction.types import (
     ViewInputs,
 )
 from logit_correction.view_names import EVERYTHING, ViewName, are_column_views, format_view_names
-from logit_correction.views.base import View, available_views, find_views
+from logit_correction.views.base import View, available_views, compute_features, find_views
 from logit_correction.views.tables import Pairs, find_viewed_columns
 
 #: Folds of the search; each is predicted by a network that was trained on the others.
@@ -281,7 +281,7 @@ class Auto(AttributeEstimator):
             label: (n,) of the rows.
             inputs: What views need of them.
         """
-        return [heads.predict(label, inputs) for heads in self.heads]
+        return [heads.predict(label, torch.cat(compute_features(heads.views, inputs), dim=1)) for heads in self.heads]
 
     def get_extra_state(self) -> dict[str, Any]:
         heads = [heads.get_state() for heads in self.heads]

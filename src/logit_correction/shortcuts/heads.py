@@ -28,7 +28,7 @@ from logit_correction.errors import InputError
 from logit_correction.functional import GCE_EXPONENT, gce_from_cross_entropy
 from logit_correction.seeds import derive_seed, make_generator
 from logit_correction.training.optimizer import Optimizer
-from logit_correction.types import Correlation, TrainingRows, ViewInputs
+from logit_correction.types import Correlation, TrainingRows
 from logit_correction.views.base import View, compute_features, restore_view, serialize_builtin_view
 
 #: Features above which a linear head is regularised more strongly, so that it does not memorise rows.
@@ -260,17 +260,8 @@ class FittedHeads:
     heads: Sequence[Head]
     odds: float
 
-    def predict(self, label: Tensor, inputs: ViewInputs) -> ShortcutPrediction:
-        """Predict unseen rows by the views.
-
-        Args:
-            label: (n,) of the rows.
-            inputs: What views need of them.
-        """
-        return self.predict_features(label, torch.cat(compute_features(self.views, inputs), dim=1))
-
     @torch.no_grad()
-    def predict_features(self, label: Tensor, features: Tensor) -> ShortcutPrediction:
+    def predict(self, label: Tensor, features: Tensor) -> ShortcutPrediction:
         """Predict unseen rows by the features of the views.
 
         Args:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -82,20 +82,9 @@ def open_new_rows(new_rows: Any, prepared_run: PreparedRun) -> list[Rows]:
     return rows
 
 
-@dataclass(frozen=True)
-class DescribedNewRows:
-    """New rows as they were read, before they are predicted.
-
-    Attributes:
-        table: The table of ``build_new_rows_table``.
-        notes: What a user should know of the rows, such as values beyond the range of the training data.
-    """
-
-    table: pd.DataFrame
-    notes: tuple[str, ...] = ()
-
-
-def read_new_rows(opened_rows: Sequence[Rows] | None, prepared_run: PreparedRun) -> DescribedNewRows:
+def read_new_rows(
+    opened_rows: Sequence[Rows] | None, prepared_run: PreparedRun
+) -> tuple[pd.DataFrame, tuple[str, ...]]:
     """Read labels and descriptions of all new rows; those that cannot be read are left out.
 
     What a user should know of the rows is a warning at once, even if the reading fails later, and a note of the result.
@@ -103,6 +92,10 @@ def read_new_rows(opened_rows: Sequence[Rows] | None, prepared_run: PreparedRun)
     Args:
         opened_rows: From ``open_new_rows``; None takes the rows of the split ``new``.
         prepared_run: The prepared run on the training data.
+
+    Returns:
+        The table of ``build_new_rows_table``, and what a user should know of the rows, such as values beyond the range
+        of the training data.
 
     Raises:
         InputError: No row can be read, or one has a label that is not in the training data.
@@ -115,7 +108,7 @@ def read_new_rows(opened_rows: Sequence[Rows] | None, prepared_run: PreparedRun)
         lines = None if table.lines is None else table.lines[rows].tolist()
         identifiers = {name: [texts[row] for row in rows.tolist()] for name, texts in table.identifiers.items()}
         descriptions = _build_descriptions(labels, files, lines, table, rows, identifiers)
-        return DescribedNewRows(build_new_rows_table([descriptions], table))
+        return build_new_rows_table([descriptions], table), ()
     frames = []
     errors: list[RowErrors] = []
     notes: list[str] = []
@@ -139,7 +132,7 @@ def read_new_rows(opened_rows: Sequence[Rows] | None, prepared_run: PreparedRun)
         if num_left_out == count:
             errors[0].raise_if_any()
         report_note(f"{format_row_count(num_left_out)} left out of the new rows: {describe_row_errors(errors)}")
-    return DescribedNewRows(build_new_rows_table(frames, table), tuple(notes))
+    return build_new_rows_table(frames, table), tuple(notes)
 
 
 def iterate_inputs(
@@ -262,7 +255,7 @@ def predict_candidates(
             distances.append(compute_total_variation_to_erm(logits))
             logit_batches.append(logits.float())
             tensors = list(batch.values()) if isinstance(batch, dict) else [batch]
-            num_bytes += sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+            num_bytes += sum(tensor.nbytes for tensor in tensors)
             input_batches = [*input_batches, batch] if num_bytes <= MAX_INPUT_BYTES else []
     label = described_rows[LABEL].to_numpy()
     rows = NewRows(
@@ -275,7 +268,7 @@ def predict_candidates(
         logits=torch.cat(logit_batches, dim=1).numpy(),
         inputs=concatenate_inputs(input_batches) if num_bytes <= MAX_INPUT_BYTES else None,
     )
-    return rows, _test_candidates_for_shift(rows, models, prepared_run)
+    return rows, _summarize_candidates(rows, models, prepared_run)
 
 
 def compute_total_variation_to_erm(logits: Tensor) -> Tensor:
@@ -290,10 +283,8 @@ def compute_total_variation_to_erm(logits: Tensor) -> Tensor:
     return (probability - probability[0]).abs().sum(dim=2) / 2
 
 
-def _test_candidates_for_shift(
-    rows: NewRows, models: Sequence[TrainedCandidate], prepared_run: PreparedRun
-) -> Selection:
-    """Return how far new rows differ from in-distribution ones, the first of which are the validation rows."""
+def _summarize_candidates(rows: NewRows, models: Sequence[TrainedCandidate], prepared_run: PreparedRun) -> Selection:
+    """Return the test for a shift from in-distribution rows, the validation rows first, and each candidate."""
     describer = ConflictDescriber(prepared_run.table)
     valid_label = prepared_run.table.label[prepared_run.table.split["valid"]].numpy()
     rows = rows.take(rows.sort_canonically())

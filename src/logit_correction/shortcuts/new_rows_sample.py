@@ -55,16 +55,16 @@ class NewRowsSample:
     Views of pairs of columns are left out, since most of them differ where one of the columns does.
     """
 
-    def __init__(self, built: PreparedRun, num_rows: int) -> None:
+    def __init__(self, prepared_run: PreparedRun, num_rows: int) -> None:
         """Draw the sample, before any row is read.
 
         Args:
-            built: The prepared run, after its search for shortcuts.
+            prepared_run: The prepared run, after its search for shortcuts.
             num_rows: Number M of new rows that can be read.
         """
-        self._table = built.table
-        self._seed = derive_seed(built.config.training.seed, "what changed")
-        self._views = _fit_views(built)
+        self._table = prepared_run.table
+        self._seed = derive_seed(prepared_run.config.training.seed, "what changed")
+        self._views = _fit_views(prepared_run)
         self._positions = self._draw_rows(num_rows)
         self._num_read = 0
         self._features: dict[str, list[Array]] = {view.name: [] for view in self._views}
@@ -163,12 +163,12 @@ class NewRowsSample:
         return compare_value_shares(parts[side == "old"].tolist(), parts[side == "new"].tolist())
 
 
-def _fit_views(built: PreparedRun) -> list[View]:
+def _fit_views(prepared_run: PreparedRun) -> list[View]:
     """Return the views that apply to the training rows, those of the search as it has fitted them."""
-    estimator = built.algorithm.attributes
+    estimator = prepared_run.algorithm.attributes
     assert isinstance(estimator, Auto) and estimator.search is not None
     fitted = estimator.search.fitted_views
-    inputs = built.table.view_inputs("train")
+    inputs = prepared_run.table.view_inputs("train")
     views = []
     for view in available_views(inputs):
         if view.breadth >= EVERYTHING or isinstance(view, Pairs):

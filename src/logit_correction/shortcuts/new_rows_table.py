@@ -113,25 +113,22 @@ class NewRows:
             inputs=None if self.inputs is None else select_input_rows(self.inputs, positions),
         )
 
-    def sort_canonically(self, *more_keys: Array) -> Array:
-        """Return positions (M,) that sort rows by what they hold, so that samples do not depend on their order.
-
-        Args:
-            *more_keys: (M,) values that order rows of equal content and predictions.
-        """
+    def sort_canonically(self) -> Array:
+        """Return positions (M,) that sort rows by what they hold, so that samples do not depend on their order."""
         descriptions = [self.descriptions[name] for name in self.descriptions if name in ("path", "content")]
-        keys = [*descriptions, *self.predictions, *self.distances.round(4), *more_keys]
+        keys = [*descriptions, *self.predictions, *self.distances.round(4)]
         return np.lexsort([pd.factorize(key, sort=True)[0] for key in keys])
 
-    def find_open_positions(self) -> Array:
-        """Return the positions of rows that were put on a sheet and have no answer yet, in the order of the sheet.
+    @property
+    def open_descriptions(self) -> pd.DataFrame:
+        """Descriptions of the rows that were put on a sheet and have no answer yet, in the order of the sheet.
 
         Rows of earlier rounds come first. Within a round the order is random, so that whoever answers the first few
         rows answers a random part of the sheet.
         """
         positions = np.flatnonzero((self.rounds >= 1) & (self.label < 0))
         rank = np.random.default_rng(0).permutation(len(self.rounds))[positions]
-        return np.asarray(positions[np.lexsort((rank, self.rounds[positions]))])
+        return self.descriptions.iloc[positions[np.lexsort((rank, self.rounds[positions]))]]
 
 
 def format_new_row_name(row: pd.Series) -> str:

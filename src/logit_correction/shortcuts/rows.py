@@ -54,7 +54,6 @@ def build_rows_frame(
     """
     search = estimator.search
     assert search is not None
-    evaluated = candidate or search.get_candidate(views)
     shown_views = candidate.views if candidate else views
     train = torch.arange(len(table.split["train"]))
     frame = _build_part(table, "train", train, shown_views, estimator.estimates if views else ())
@@ -67,6 +66,7 @@ def build_rows_frame(
     if candidate is not None:
         _fill_in_estimates(frame, examined, [candidate.held_out], table)
     if shown_views:
+        evaluated = candidate or search.get_candidate(views)
         assert evaluated is not None
         predicted, is_sure = predict_and_flag_conflicts(search.predictions[evaluated.views], search.label)
         frame.loc[examined.numpy(), "view_label"] = np.asarray(table.label_names, dtype=object)[predicted.numpy()]
@@ -236,7 +236,7 @@ def compute_classifier_accuracy(rows: pd.DataFrame, classifier: str) -> Accuracy
 
 
 def compute_classifier_accuracies(
-    frame: pd.DataFrame, classifier: str, num_shortcuts: int
+    frame: pd.DataFrame, examined_name: str, num_shortcuts: int
 ) -> dict[str, ClassifierAccuracy]:
     """Return the accuracies of each classifier, as columns are named, by kinds of rows.
 
@@ -244,7 +244,7 @@ def compute_classifier_accuracies(
 
     Args:
         frame: Of ``build_rows_frame``, with predictions.
-        classifier: The name of the examined classifier.
+        examined_name: What texts call the examined classifier.
         num_shortcuts: Shortcuts that are corrected by; bias-aligned rows agree with all of them.
     """
     estimated = frame[frame["conflicting"].notna()]
@@ -256,7 +256,7 @@ def compute_classifier_accuracies(
         conflicting = compute_classifier_accuracy(estimated[estimated["conflicting"].eq(True)], name)
         agreeing = compute_classifier_accuracy(estimated[estimated["conflicting"].eq(False)], name)
         cost[name] = ClassifierAccuracy(
-            name=classifier if name == "network" else "LC",
+            name=examined_name if name == "network" else "LC",
             conflicting=conflicting,
             agreeing=agreeing,
             balanced=compute_balanced_accuracy(conflicting, agreeing, num_combinations),

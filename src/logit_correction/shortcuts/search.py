@@ -77,9 +77,9 @@ class EstimatedCandidate:
 
     Attributes:
         scored: Its views, statistics and probability of helping.
-        held_out: Of the held-out rows.
-        learned: Of the rows that the heads were trained on, each by the heads that were not.
-        heads: That estimate.
+        held_out: What its heads predict of the held-out rows.
+        learned: The same of the rows that they were trained on, each by heads that were not trained on it.
+        heads: For other rows.
     """
 
     scored: ScoredCandidate
@@ -335,7 +335,7 @@ class Search:
         estimate, heads = estimate_by_heads(views, learned, self.num_labels, self.seed, features[:num_learned])
         held_out = estimate
         if len(self._inputs) > 1:
-            held_out = heads.predict_features(self.label, features[num_learned:])
+            held_out = heads.predict(self.label, features[num_learned:])
         rows = self._inputs[-1]
         kind = "texts" if rows.texts else "tables" if rows.columns else "images"
         # A single narrow view sees one thing, not the object: other views are then no measure of what is typical.

@@ -49,10 +49,9 @@ def sample_sheet(rows: NewRows, sample_size: int, seed: int) -> tuple[NewRows, p
         sample_size: Rows of the sheet.
         seed: Of the audit; each round samples by another one.
     """
-    open_positions = rows.find_open_positions()
-    if len(open_positions) < sample_size:
+    num_new = sample_size - len(rows.open_descriptions)
+    if num_new > 0:
         number = max(0, int(rows.rounds.max())) + 1
-        num_new = sample_size - len(open_positions)
         order = rows.sort_canonically()
         ordered = rows.take(order)
         in_order, probability_in_order = sample_rows_to_label(
@@ -178,7 +177,7 @@ def encode_open_row_pictures(rows: NewRows) -> dict[str, str]:
         InputError: A file cannot be read.
     """
     pictures: dict[str, str] = {}
-    for _, row in rows.descriptions.iloc[rows.find_open_positions()].iterrows():
+    for _, row in rows.open_descriptions.iterrows():
         path = Path(row.get("path", ""))
         if not path.is_file():
             continue
@@ -204,7 +203,7 @@ def build_open_sheet(rows: NewRows, pictures: Mapping[str, str]) -> OpenSheet:
     """
     heading, *lines = format_spreadsheet_rows(build_annotation_sheet(rows))
     to_label = []
-    for (_, row), cells in zip(rows.descriptions.iloc[rows.find_open_positions()].iterrows(), lines, strict=True):
+    for (_, row), cells in zip(rows.open_descriptions.iterrows(), lines, strict=True):
         fields = from_json_values(list[tuple[str, str]], json.loads(row.get(FIELDS) or "[]"), FIELDS)
         to_label.append(
             RowToLabel(
@@ -220,5 +219,5 @@ def build_open_sheet(rows: NewRows, pictures: Mapping[str, str]) -> OpenSheet:
 
 def build_annotation_sheet(rows: NewRows) -> pd.DataFrame:
     """Return the sheet of all open rows, its column ``answer`` empty."""
-    sheet = rows.descriptions.iloc[rows.find_open_positions()]
+    sheet = rows.open_descriptions
     return sheet[["row", *(name for name in KNOWN_BY if name in sheet)]].assign(**{ANSWER: ""})
