@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from logit_correction.finding import BASELINE, MIN_CONFLICTS_TO_CHECK
@@ -491,7 +490,7 @@ def describe_view_shifts(selection: Selection) -> list[tuple[str, ViewShift]]:
     texts = []
     for shifts in list(views.values())[:MAX_VIEW_SHIFTS]:
         name = format_view_names([shift.view for shift in shifts])
-        differs = describe_view_shift(shifts[0], name, partial(format_percent, unit=" %"))
+        differs = describe_view_shift(shifts[0], name)
         texts.append((capitalize(differs), shifts[0]))
     return texts
 

@@ -11,13 +11,15 @@ No label is read.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import NDArray
 
+from logit_correction.formatting import format_percent
 from logit_correction.shortcuts.heads import limit_to_one_thread
 from logit_correction.types import Array
 
@@ -203,19 +205,17 @@ def compare_term_shares(terms: Sequence[str], old_features: Array, new_features:
     ]
 
 
-def describe_view_shift(shift: ViewShift, name: str, format_share: Callable[[float], str]) -> str:
+def describe_view_shift(shift: ViewShift, name: str) -> str:
     """Describe what differs in a view in one sentence, such as "`site`: north 48 % of the training data, 3 % ...".
 
     Args:
         shift: The view's shift.
         name: What sentences call the view.
-        format_share: Writes a share from 0 to 1 as a percentage.
     """
     if not shift.values:
         return name
-    first, *others = [
-        (value.value, format_share(value.old_share), format_share(value.new_share)) for value in shift.values
-    ]
+    percent = partial(format_percent, unit=" %")
+    first, *others = [(value.value, percent(value.old_share), percent(value.new_share)) for value in shift.values]
     described = ["{} {} of the training data, {} of the new rows".format(*first)]
     described += ["{} {} and {}".format(*value) for value in others]
     return f"{name}: {'; '.join(described)}"
