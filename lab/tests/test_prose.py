@@ -352,6 +352,15 @@ def claim_table_by_table() -> Claims:
         f"{format_numbers(mean for mean, _ in published)}, {'all' if within else 'not all'} within one standard "
         f"deviation. The last epoch has {paper.format_means('LC', RATIOS)} %",
     )
+    others = ("ERM", "JTT", "LfF", "DFA", "GroupDRO")
+    leads = all(grid.compute_difference("LC", row, "5") > 0 for grid in (paper, best) for row in others)
+    yield Claim(paper.folder, f"At the greatest ratio LC {'leads' if leads else 'does not lead'} {format_list(others)}")
+    published_dfa = format_number(paper.read_published("DFA", "0.5")[0])
+    yield Claim(
+        paper.folder,
+        f"{best.format_mean('DFA', '0.5')} % by the best epoch on test, there {published_dfa}. "
+        f"Its last epoch, {paper.format_mean('DFA', '0.5')} %",
+    )
 
     corrupted = Grid("table1-ccifar10-processor")
     ours = ", ".join(corrupted.format_mean("LC", ratio) for ratio in RATIOS)
