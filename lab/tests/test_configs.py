@@ -12,6 +12,7 @@ from logit_correction import RunConfig
 from logit_correction.cli import commands
 from logit_correction.cli.arguments import parse_arguments
 from logit_correction.runs.options import complete_config
+from logit_correction.training.fit import compute_schedule_factor
 from logit_correction_lab.grid import read_grid
 
 FOLDER = Path(__file__).parents[1] / "configs"
@@ -209,6 +210,17 @@ def test_lc_and_its_baselines_take_fifty_thousand_steps(data: str, rows: int, ba
         assert (training.epochs - 1) * per_epoch < 50_000 <= training.epochs * per_epoch
     swap = read_config(data, "dfa").to_dict()["method"]["swap_from_epoch"]
     assert round(swap * per_epoch, -2) == 10_000
+
+
+@pytest.mark.parametrize(
+    ("data", "method", "falls"),
+    [("cmnist", "lc", [10_000, 20_000, 30_000, 40_000]), ("cmnist", "dfa", [20_000, 30_000, 40_000])],
+)
+def test_learning_rate_is_halved_where_the_published_code_halves_it(data: str, method: str, falls: list[int]) -> None:
+    training = read_config(data, method).training
+    factors = [compute_schedule_factor(training.schedule, step, 50_000, training) for step in range(50_000)]
+    assert [step for step in range(1, 50_000) if factors[step] != factors[step - 1]] == falls
+    assert factors[-1] == 0.5 ** len(falls)
 
 
 @cache

@@ -83,6 +83,7 @@ LIMITS: dict[str, tuple[float, float]] = {
     **dict.fromkeys(("weight_decay", "gradient_clip"), (0, math.inf)),
     **dict.fromkeys(("learning_rate", "step_factor"), (1e-12, math.inf)),
     "sgd_momentum": (0, 1),
+    "step_from": (0, MAX_INTEGER),
     "threads": (0, MAX_PROCESSES),
 }
 

@@ -24,6 +24,7 @@ class TrainingConfig:
         sgd_momentum: Momentum of sgd, in [0, 1); the other optimizers do not use it.
         schedule: cosine and linear fall to 0 over the stage, step falls every step_every steps, none stays constant.
         step_every: Steps between two falls of the step schedule.
+        step_from: Step from which step_every is counted: the first fall comes step_every steps later.
         step_factor: Factor of each fall of the step schedule.
         gradient_clip: Largest gradient norm, per network, 0 or more; 0 does not clip. Take 1 if the loss is not finite.
         finetune: Train the pretrained network of photos or texts whole, not only a head on its frozen features. The
@@ -71,6 +72,7 @@ class TrainingConfig:
     sgd_momentum: float = 0.9
     schedule: Literal["cosine", "linear", "step", "none"] = "cosine"
     step_every: int = 10_000
+    step_from: int = 0
     step_factor: float = 0.5
     gradient_clip: float = 0.0
     finetune: bool = False

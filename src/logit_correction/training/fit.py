@@ -556,5 +556,6 @@ def compute_schedule_factor(schedule: str, step: int, total_steps: float, config
     if schedule == "linear":
         return 1.0 - progress
     if schedule == "step":
-        return float(config.step_factor ** (step // config.step_every))
+        num_falls = max(step - config.step_from, 0) // config.step_every
+        return float(config.step_factor**num_falls)
     return 1.0
