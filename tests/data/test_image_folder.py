@@ -127,6 +127,8 @@ def test_image_folder_explains_wrong_layouts(tmp_path: Path, root: Path) -> None
         (tmp_path / "two" / label).mkdir(parents=True)
     with pytest.raises(InputError, match="holds no images"):
         build_source(tmp_path / "two").build()
+    with pytest.raises(InputError, match="holds images, but none in the folder of a label"):
+        next(build_source(root).new_rows(tmp_path / "splits" / "train", labelled=True))
     save_image(root / "train" / "cat" / "0.png")
     with pytest.raises(InputError, match=r"holds folders that hold folders \(cat\): give one of them, such as .*train"):
         build_source(root).build()
@@ -164,6 +166,15 @@ def test_deep_pixels_are_scaled_to_the_range_of_the_set(kind: str, tmp_path: Pat
     loaded_source = load(tmp_path / "run").source
     _, store, _ = next(iter(loaded_source.read(loaded_source.new_rows([tmp_path / f"new.{suffix}"]), run.model.info)))
     assert np.abs(255 * store.fetch(torch.arange(1))[0, 0].numpy() - grey[0] // 2).max() <= 1
+
+
+def test_label_that_is_named_as_a_split_is_noted(root: Path) -> None:
+    assert build_source(root).build().notes == ()
+    for number in range(4):
+        save_image(root / "New" / f"{number}.png", 50 + number)
+    table = build_source(root).build()
+    assert table.label_names == ["New", "cat", "dog"]
+    assert [note.endswith("not splits: New") for note in table.notes] == [True]
 
 
 def test_new_split_may_have_folders_of_labels_and_loose_images(root: Path, tmp_path: Path) -> None:

@@ -164,8 +164,17 @@ def find_labelled_images(root: Path, split_by_folder: Mapping[Path, str | None])
         other += [path for path in paths if path not in folder_of_file]
         if not images:
             notes.append(f"{escape_undecodable(folder)} holds no image ({suffixes})")
+    if not folder_of_file and loose:
+        raise InputError(
+            f"{root} holds images, but none in the folder of a label: put each into a folder named by its label, or give "
+            "a table that names images and labels"
+        )
     if not folder_of_file:
         raise InputError(f"{root} holds no images ({suffixes})")
+    labels_like_splits = [folder.name for folder in split_by_folder if folder.name.strip().lower() in SPLIT_ALIASES]
+    if labels_like_splits and len(split_by_folder) > 1 and not any(split_by_folder.values()):
+        fact = "folders named as splits count as labels, since others are not splits"
+        notes.append(f"{fact}: {format_first(labels_like_splits)}")
     left_out = {
         f"{format_row_count(len(loose))} beside the folders of labels, hence without a label": loose,
         "what computers put into folders is not read": sorted(hidden),

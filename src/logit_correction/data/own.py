@@ -84,7 +84,7 @@ class ImageFolder(DataSource):
             raise InputError(
                 f"{self.root} must hold a folder of images for each of at least two labels, or such folders in train, "
                 f"valid and test (none whose name begins with {' or '.join(HIDDEN_PREFIXES)}); it holds "
-                f"{content or 'nothing'}: give the folder above it, or a table of images itself"
+                f"{content or 'nothing'}: give the folder above it, or a table that names images and labels"
             )
         return build_table(
             find_labelled_images(self.root, folders),
