@@ -62,7 +62,7 @@ Days = TypeVar("Days", Array, Tensor)
 
 #: What users should know of columns, in the order in which it is printed.
 NOTES = {
-    "text": "columns left out of the features, since few rows share a text ({text} reads texts)",
+    "text": "columns left out of the features, since few rows share a text ({text} reads texts, {path} image files)",
     "identifier": "columns left out of the features, since every row has a whole number of its own, as identifiers do "
     "({numbers} keeps them)",
     "doubt": "columns that look like numbers or dates, but are read as names",
@@ -156,7 +156,7 @@ class ColumnReader(Reader):
                 texts_left_out = format_first(notes["text"], separator="; ")
                 fault += f", or the column of texts by {format_option('data.text')}: {texts_left_out}"
             raise InputError(fault)
-        options = {name: format_option(f"data.{name}") for name in ("text", "numbers", "dayfirst")}
+        options = {name: format_option(f"data.{name}") for name in ("text", "path", "numbers", "dayfirst")}
         sentences = [
             f"{sentence.format(**options)}: {format_first(notes[key], separator='; ')}"
             for key, sentence in NOTES.items()
