@@ -229,15 +229,15 @@ def claim_readme() -> Claims:
     yield Claim(
         "new-rows",
         f"On {new_rows['sets']} sets, 10, 20 and 50 answers win {new_rows['shares']} % of what the best candidate "
-        "would win over ERM. On an eleventh (BAR) a fix, which also learns from the answers, wins more than that by "
-        f"20. On {new_rows['other_sets']} sets without much to win "
+        "would win over ERM. On an eleventh (BAR, photos of actions) a fix, which also learns from the answers, wins "
+        f"more than that by 20. On {new_rows['other_sets']} sets without much to win "
         f"20 answers gain {new_rows['elsewhere']} points on average and lose {new_rows['worst']} at worst. Where new "
         f"rows are merely harder they lose {new_rows['harder']}",
     )
     drawn = format_drawn_sets()
     yield Claim(
         "evidence",
-        f"On {drawn['sets']} drawn data sets, LC wins {drawn['won']} of the true attribute's gain over ERM. "
+        f"On {drawn['sets']} drawn data sets, LC wins {drawn['won']} of what the true attribute gains over ERM. "
         f"It wins {drawn['won_by_answer']} if a person answers the audit's question (simulated). "
         f"Of those without a harmful shortcut, {drawn['harmed']} lose more than one point",
     )
@@ -559,8 +559,8 @@ def claim_new_rows() -> Claims:
     yield Claim(
         "new-rows",
         f"On {new_rows['sets']} sets where there is something to win, 10, 20 and 50 answers won {new_rows['shares']} % "
-        "of the best candidate's gain. On an eleventh (BAR) a fix, which also learns from the answers, won more than "
-        f"that by 20. On {new_rows['other_sets']} others 20 "
+        "of the best candidate's gain. On an eleventh (BAR, photos of actions) a fix, which also learns from the "
+        f"answers, won more than that by 20. On {new_rows['other_sets']} others 20 "
         f"answers gained {new_rows['elsewhere']} points on average, and lost {new_rows['worst']} at worst; where new "
         f"rows are merely harder they lost {new_rows['harder']}",
     )

@@ -166,8 +166,8 @@ def find_labelled_images(root: Path, split_by_folder: Mapping[Path, str | None])
             notes.append(f"{escape_undecodable(folder)} holds no image ({suffixes})")
     if not folder_of_file and loose:
         raise InputError(
-            f"{root} holds images, but none in the folder of a label: put each into a folder named by its label, or give "
-            "a table that names images and labels"
+            f"{root} holds images, but none in the folder of a label: put each into a folder named by its label, or "
+            "give a table that names images and labels"
         )
     if not folder_of_file:
         raise InputError(f"{root} holds no images ({suffixes})")
