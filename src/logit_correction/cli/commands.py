@@ -79,7 +79,10 @@ def train_command(
         raise InputError("--out is missing: give the folder to write the run into")
     if new_rows is not None or answers is not None:
         answer_options = {"single": single, "replace_answers": replace_answers}
-        audit = _run_or_answer_audit(config, out, new_rows, answers, answer_options, user_options, trust_code)
+        continues = resume or seeds > 1
+        audit = _run_or_answer_audit(
+            config, out, continues, new_rows, answers, answer_options, user_options, trust_code
+        )
         with audit.restrict_imports():
             advised = audit.build_training_config()
             if "refit" in user_options:
@@ -128,13 +131,17 @@ def _train_runs(configs: Mapping[Path, RunConfig], out: Path, resume: bool) -> i
 def _run_or_answer_audit(
     config: RunConfig,
     out: Path,
+    continues: bool,
     new_rows: Path | None,
     answers: Path | None,
     answer_options: Mapping[str, bool],
     user_options: Collection[str],
     trust_code: bool,
 ) -> Any:  # an Audit, see above
-    """Return an audit that chooses what to train: a new one by ``new_rows``, or that of ``answers``, read into it."""
+    """Return an audit that chooses what to train: a new one by ``new_rows``, or that of ``answers``, read into it.
+
+    Where the training ``continues``, its finished audit is taken as it is.
+    """
     from logit_correction.runs.folder import check_folder_unlocked
     from logit_correction.shortcuts import audit as audits
     from logit_correction.shortcuts.audit_page import print_audit
@@ -144,21 +151,23 @@ def _run_or_answer_audit(
         raise InputError("--answers are of new rows that an audit has: leave --new-rows out")
     _check_method_not_chosen(config, user_options, "--new-rows" if answers is None else "--answers")
     folder = out.with_name(f"{out.name}-audit")
-    if answers is None:
+    is_audited = (folder / audits.AUDIT).is_file()
+    if answers is None and not (continues and is_audited):
         audit = audits.audit(config, folder, new_rows=new_rows, single=answer_options["single"], progress=True)
     else:
-        if (answers.parent / audits.AUDIT).is_file():
+        if answers is not None and (answers.parent / audits.AUDIT).is_file():
             folder = answers.parent  # of an earlier `train --new-rows`, whose own folder holds ERM
-        elif not (folder / audits.AUDIT).is_file():
+        elif not is_audited:
             raise InputError(
                 f"{answers} is not a file in the folder of an audit, and {folder} is not an audit: read the sheet by "
                 f"`logit-correction audit --answers {answers} --out AUDIT`, and train what that prints"
             )
         audit = audits.Audit(folder, trust_code=trust_code)
         audit.check_options(config, set(user_options) - {"refit"})
-        audit.answer(
-            answers, single=answer_options["single"] or None, replace_answers=answer_options["replace_answers"]
-        )
+        if answers is not None:
+            audit.answer(
+                answers, single=answer_options["single"] or None, replace_answers=answer_options["replace_answers"]
+            )
     print_audit(audit.result, folder / audits.PAGE)
     return audit
 
