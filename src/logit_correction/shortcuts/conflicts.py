@@ -127,8 +127,8 @@ def estimate_conflicts(trainer: Trainer) -> ConflictFrame | None:
 def find_explaining_views(search: Search, conflicts: ConflictFrame, views: tuple[str, ...]) -> tuple[str, ...]:
     """Return the narrow views whose probe contradicts the label on just the rows that conflict; none if no views do.
 
-    They name what an estimator without views, such as ``XRM``, has found, and what of a view of rich statistics counts.
-    A view of rich statistics, such as ``texture``, names nothing.
+    They name what was found by an estimator without views, such as ``XRM``, or by a view of rich statistics, such as
+    ``texture``, whose own name does not show which feature counts.
     Rows are compared within a label: where rows of one label conflict more often, any probe that rarely predicts this
     label would seem to explain it.
 
@@ -192,7 +192,7 @@ class ConflictDescriber:
         ]
 
     def describe(self, conflicts: ConflictFrame, views: Sequence[str] = ()) -> tuple[Contrast, ...]:
-        """Return images of both sides, or what the bias-conflicting rows of each label have, and bias-aligned ones not.
+        """Return images of both sides, or words or conditions by which bias-conflicting rows of a label differ most.
 
         Args:
             conflicts: From ``estimate_conflicts``; rows whose ``conflicting`` is missing count on neither side.
@@ -358,7 +358,7 @@ def _list_answers(values: NDArray[Any]) -> list[NDArray[np.float64]]:
 
 
 def list_conflicting_labels(conflicts: ConflictFrame) -> list[str]:
-    """Return the labels of most bias-conflicting rows, at most ``MAX_LABELS``."""
+    """Return the labels with the most bias-conflicting rows, at most ``MAX_LABELS``."""
     return list(conflicts.loc[conflicts["conflicting"].eq(True), "label"].value_counts().index[:MAX_LABELS])
 
 

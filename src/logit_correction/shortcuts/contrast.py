@@ -78,7 +78,7 @@ def build_contrasts(table: DataTable, frame: pd.DataFrame, views: Sequence[str])
 def _build_view_contrast(
     table: DataTable, view: View, inputs: ViewInputs, max_terms: int = MAX_TERMS
 ) -> list[Contrast]:
-    """Return how labels differ by a view; nothing for one whose features do not say it."""
+    """Return how labels differ by a view; an empty list for a view whose features have no names."""
     label = table.label[table.split["train"]]
     label_names = np.asarray(table.label_names, dtype=object)[label.numpy()]
     family, member = ViewName.parse(view.name)

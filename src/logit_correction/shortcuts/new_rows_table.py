@@ -123,8 +123,8 @@ class NewRows:
     def open_descriptions(self) -> pd.DataFrame:
         """Descriptions of the rows that were put on a sheet and have no answer yet, in the order of the sheet.
 
-        Rows of earlier rounds come first. Within a round the order is random, so that whoever answers the first few
-        rows answers a random part of the sheet.
+        Rows of earlier rounds come first. Within a round the order is random, so that the first few rows are a random
+        sample of it.
         """
         positions = np.flatnonzero((self.rounds >= 1) & (self.label < 0))
         rank = np.random.default_rng(0).permutation(len(self.rounds))[positions]

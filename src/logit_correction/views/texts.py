@@ -58,8 +58,13 @@ def split_words(text: str) -> list[str]:
     """
     if text.isascii():
         return WORD_PATTERN.findall(text.lower())
-    text = normalize_text(text, "NFKC").lower()
+    text = _fold_text(text)
     return WORD_PATTERN.findall(text) + PAIR_PATTERN.findall(text)
+
+
+def _fold_text(text: str) -> str:
+    """Return a text in the form in which words are compared: lower case, and one way to write each character."""
+    return normalize_text(text, "NFKC").lower()
 
 
 class TextView(View):
@@ -144,10 +149,10 @@ class Words(TermView):
     @classmethod
     def make_member(cls, member: str, inputs: ViewInputs) -> View:
         """Return the view of one word; ``InputError`` if fewer than 5 texts have it."""
-        word = normalize_text(member, "NFKC").lower()
+        word = _fold_text(member)
         view = cls(word)
         # Only texts that contain it are split into words, which takes long.
-        texts = [text for text in inputs.texts or [] if word in normalize_text(text, "NFKC").lower()]
+        texts = [text for text in inputs.texts or [] if word in _fold_text(text)]
         rows = int(view.features(ViewInputs(num_rows=len(texts), inputs=inputs.inputs, texts=texts)).sum())
         if rows < cls.min_rows:
             raise InputError(f"the word {member!r} is in {rows} texts: name one that is in at least {cls.min_rows}")
@@ -187,7 +192,7 @@ def extract_first_words(text: str) -> list[str]:
     >>> extract_first_words("Dear Sir, hello")
     ['dear', 'sir', 'hello', '|dear']
     """
-    words = WORD_PATTERN.findall(normalize_text(text, "NFKC").lower())[:5]
+    words = WORD_PATTERN.findall(_fold_text(text))[:5]
     return words + [EDGE_MARK + word for word in words[:1]]
 
 
@@ -202,7 +207,7 @@ class Opening(TermView):
 
 def extract_last_words(text: str) -> list[str]:
     """Return the last five words in lower case, and the very last once more with a mark."""
-    words = WORD_PATTERN.findall(normalize_text(text, "NFKC").lower())[-5:]
+    words = WORD_PATTERN.findall(_fold_text(text))[-5:]
     return words + [EDGE_MARK + word for word in words[-1:]]
 
 
