@@ -64,9 +64,9 @@ def _describe_evidence(finding: Finding, evidence: ViewEvidence) -> list[str]:
 
 def _describe_accuracies(finding: Finding, evidence: ViewEvidence) -> str:
     views = capitalize(format_view_names(evidence.views))
-    accuracy = format_percent(evidence.accuracy, unit=" %")
-    network = format_percent(evidence.network_accuracy, unit=" %")
-    baseline = format_percent(finding.majority_share, unit=" %")
+    accuracy = format_percent(evidence.accuracy)
+    network = format_percent(evidence.network_accuracy)
+    baseline = format_percent(finding.majority_share)
     predict = choose_word_forms(evidence.views).predict
     return (
         f"{views} alone {predict} {accuracy} of the held-out labels, the whole network {network}, the commonest label "

@@ -146,7 +146,7 @@ def format_decimal(value: float | None) -> str:
     return "–" if value is None or is_missing(value) else f"{value:.3f}"
 
 
-def format_percent(fraction: float | None, digits: int = 0, unit: str = NBSP + "%") -> str:
+def format_percent(fraction: float | None, digits: int = 0, unit: str = " %") -> str:
     """Return a fraction in per cent, or a dash for None and NaN.
 
     A fraction that is not quite 0 or 1 has up to four more digits, so that it is not shown as 0 or 100.
@@ -156,7 +156,7 @@ def format_percent(fraction: float | None, digits: int = 0, unit: str = NBSP + "
         digits: Digits behind the decimal point.
         unit: What follows the number.
 
-    >>> format_percent(0.7431, unit=" %"), format_percent(0.7431, 1, ""), format_percent(None)
+    >>> format_percent(0.7431), format_percent(0.7431, 1, ""), format_percent(None)
     ('74 %', '74.3', '–')
     >>> [format_percent(value, unit="") for value in (0, 0.0004, 0.999, 0.99999, 1)]
     ['0', '0.04', '99.9', '99.999', '100']

@@ -194,7 +194,7 @@ def infer_column_kind(values: pd.Series[Any], number_format: NumberFormat = Numb
         if count and count >= MOST * num_present:
             return kind
         if name == "numbers" and count and count >= MANY_NUMBERS * num_present:
-            share = format_percent(count / num_present, unit=" %")
+            share = format_percent(count / num_present)
             option = format_option("data.numbers", values.name)
             mixed = f"{others[0]!r} is not a number, as {share} are: {option} takes such cells for missing"
     for pattern, doubt in MISREAD.items():

@@ -230,9 +230,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         if leave_out:
             self.correction_ = f"{method['name']} that cannot see {format_view_names(leave_out)}"
         elif method["name"] == "Average":
-            members = [
-                f"{format_percent(member['weight'], unit=' %')} {member['name']}" for member in method["members"]
-            ]
+            members = [f"{format_percent(member['weight'])} {member['name']}" for member in method["members"]]
             self.correction_ = f"an average of {', '.join(members)}"
         model.algorithm.eval()
         buffer = io.BytesIO()

@@ -16,6 +16,7 @@ import pandas as pd
 from logit_correction.evaluation.report import GroupRow, Report, get_metrics
 from logit_correction.finding_text import advise_user, describe_conclusion, describe_finding
 from logit_correction.formatting import (
+    NBSP,
     format_decimal,
     format_first,
     format_name,
@@ -64,7 +65,7 @@ _NO_GROUPS = "The test rows name no attributes; plain accuracy favours models th
 def render_run_html(report: Report) -> str:
     """Return the metrics and the finding of one run as HTML for notebooks, with all text escaped."""
     frame = build_comparison_table([report]).dropna(axis="columns", how="all").rename(columns=format_name)
-    table = frame.to_html(index=False, border=0, float_format=lambda value: format_percent(value, 1))
+    table = frame.to_html(index=False, border=0, float_format=lambda value: format_percent(value, 1, f"{NBSP}%"))
     return f"{table}\n<p>{escape(_describe_shortcut(report))}</p>"
 
 

@@ -133,7 +133,7 @@ def _load_template(name: str) -> Template:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        percent=format_percent,
+        percent=lambda fraction, digits=0, unit=f"{NBSP}%": format_percent(fraction, digits, unit),
         decimal=lambda value: "–" if is_missing(value) else f"{value:.2f}",
         count="{:,.0f}".format,
         prose=_render_prose,

@@ -182,8 +182,8 @@ def describe_collapse_to_majority(valid_predictions: Predictions, remedy: str) -
         return []
     name = valid_predictions.label_names[int(counts.argmax())]
     return [
-        f"the network is right in {format_percent(accuracy, unit=' %')} of the validation rows, always saying "
-        f"`{name}` in {format_percent(baseline, unit=' %')}: {remedy}"
+        f"the network is right in {format_percent(accuracy)} of the validation rows, always saying "
+        f"`{name}` in {format_percent(baseline)}: {remedy}"
     ]
 
 

@@ -237,7 +237,7 @@ def describe_accuracy_change(summary: AuditSummary) -> str:
 
 
 def _format_accuracy_change(before: float | None, after: float | None) -> str:
-    return f"{format_percent(before, unit=' %')} to {format_percent(after, unit=' %')}"
+    return f"{format_percent(before)} to {format_percent(after)}"
 
 
 def describe_failed_trial(summary: AuditSummary) -> str:
@@ -255,7 +255,7 @@ def describe_failed_trial(summary: AuditSummary) -> str:
     loses_accuracy = accuracy < before.like_training.low and not gains_conflicting
     if not (loses_balanced or is_at_baseline or loses_accuracy):
         return ""
-    baseline = format_percent(majority_share, unit=" %")
+    baseline = format_percent(majority_share)
     comparison = f", where the commonest label alone is right in {baseline}" if is_at_baseline else ""
     options = format_view_options("legitimate", summary.views)
     return f"A trial does not confirm it. {price}{comparison}. You decide: to leave the data alone, add `{options}`"
@@ -326,9 +326,7 @@ def _describe_average(selection: Selection) -> str:
             f"{basis}, no correction is clearly better than {BASELINE}: the best average changes accuracy by {interval}"
         )
         return f"{text}{_describe_erm_weight(selection)}"
-    likely = ", ".join(
-        f"`{result.name}` {format_percent(result.probability_best, unit=' %')}" for result in selection.members
-    )
+    likely = ", ".join(f"`{result.name}` {format_percent(result.probability_best)}" for result in selection.members)
     text = f"{basis}, {_format_selected_training(selection)} changes accuracy there by {interval}"
     text += f"{_describe_erm_weight(selection)}. "
     text += f"Likely to be the best: {likely}"
@@ -344,7 +342,7 @@ def _describe_erm_weight(selection: Selection) -> str:
     erm_weight = selection.candidates[0].weight
     if not selection.members or selection.average is None or not selection.average.is_unsure or not erm_weight:
         return ""
-    return f". As long as that is unsure, {BASELINE} has {format_percent(erm_weight, unit=' %')} of the weight"
+    return f". As long as that is unsure, {BASELINE} has {format_percent(erm_weight)} of the weight"
 
 
 def format_interval(interval: Interval, unit: str = "") -> str:
@@ -362,13 +360,13 @@ def _describe_shift(selection: Selection) -> str:
             "on rows like the training data"
         )
     candidate = max(selection.candidates[1:], key=lambda result: result.differs_new - result.differs_usual)
-    new = format_percent(candidate.differs_new, unit=" %")
-    in_distribution = format_percent(candidate.differs_usual, unit=" %")
+    new = format_percent(candidate.differs_new)
+    in_distribution = format_percent(candidate.differs_usual)
     disagree = (
         f"{BASELINE} (ordinary training) and `{candidate.name}` disagree on {new} of the {rows} that are new, and on "
         f"{in_distribution} of rows like the training data"
     )
-    chance = f"without a change, chance alone shows as much in {format_percent(selection.p_value, unit=' %')} of audits"
+    chance = f"without a change, chance alone shows as much in {format_percent(selection.p_value)} of audits"
     if selection.changed:
         return f"{disagree}: something that held there may not hold here ({chance})"
     return f"{disagree}, which chance may explain: {chance}"

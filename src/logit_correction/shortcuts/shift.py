@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from statistics import NormalDist
 
 import numpy as np
@@ -214,8 +213,9 @@ def describe_view_shift(shift: ViewShift, name: str) -> str:
     """
     if not shift.values:
         return name
-    percent = partial(format_percent, unit=" %")
-    first, *others = [(value.value, percent(value.old_share), percent(value.new_share)) for value in shift.values]
+    first, *others = [
+        (value.value, format_percent(value.old_share), format_percent(value.new_share)) for value in shift.values
+    ]
     described = ["{} {} of the training data, {} of the new rows".format(*first)]
     described += ["{} {} and {}".format(*value) for value in others]
     return f"{name}: {'; '.join(described)}"
