@@ -116,7 +116,7 @@ def train_for_equal_epochs(prepared: PreparedRun, trainer: Trainer) -> torch.nn.
         algorithm.adopt_finding(trainer.algorithm.attributes.finding)
     config = replace(prepared.config, training=replace(prepared.config.training, selection="last"))
     run = PreparedRun(config, table, algorithm)
-    run.make_trainer(Display(), last_epochs=[selection.epoch or 1 for selection in trainer.get_selections()]).run()
+    run.make_trainer(Display(), last_epochs=[epoch for _, epoch in trainer.get_selections()]).run()
     return algorithm.network
 
 
@@ -186,7 +186,7 @@ def compare_variants(
         "equal epochs": train_for_equal_epochs(prepared, trainer),
         "equal steps": train_for_equal_steps(prepared, trainer),
     }
-    epochs = {"epochs": prepared.config.training.epochs, "selected": trainer.get_selections()[0].epoch}
+    epochs = {"epochs": prepared.config.training.epochs, "selected": trainer.get_selections()[0][1]}
     return [
         {**facts, "variant": variant, **epochs, **measure_accuracy(network, sample, evaluated)}
         for variant, network in networks.items()

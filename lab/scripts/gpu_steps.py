@@ -73,7 +73,7 @@ def make_trainer(table: DataTable, options: dict[str, Any], clock: Clock) -> Tra
     algorithm = build_algorithm(config, table.info)
     algorithm.setup(build_training_rows(table, algorithm, config.training.epochs or 0))
     device = launch_processes(config.training)
-    return Trainer(algorithm, table, config.training, device, None, Display(), loggers=(clock,))
+    return Trainer(algorithm, table, config.training, device, Display(), loggers=(clock,))
 
 
 @contextmanager

@@ -160,7 +160,7 @@ def make_training(
         algorithm = method(lambda: MLP(table.info, hidden), table.info, **make_options())
         algorithm.setup(build_training_rows(table, algorithm, epochs))
         with tempfile.TemporaryDirectory() as folder:
-            trainer = Trainer(algorithm, table, config, device, Path(folder) / "resume.pt", Display())
+            trainer = Trainer(algorithm, table, config, device, Display(), Path(folder) / "resume.pt")
             trainer.run()
             trainer.record.write(Path(folder) / "metrics.csv")
 

@@ -331,8 +331,8 @@ def group_margin(margin: Tensor, membership: Tensor) -> Tensor:
     tensor([-1., nan])
     """
     row, group = list_membership_pairs(membership)
-    least = margin.new_full((membership.shape[1],), float("inf")).scatter_reduce_(0, group, margin[row], "amin")
-    return least.masked_fill(group_count(membership) == 0, float("nan"))
+    empty = margin.new_full((membership.shape[1],), float("nan"))
+    return empty.scatter_reduce_(0, group, margin[row], "amin", include_self=False)
 
 
 def wilson_interval(correct: Tensor | float, count: Tensor | float, confidence: float = 0.9) -> tuple[Tensor, Tensor]:

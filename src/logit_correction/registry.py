@@ -166,13 +166,13 @@ def import_component(kind: str, name: str, registry: Mapping[str, tuple[str, str
             f"imported only with {format_option('trust_code', True)}"
         )
     try:
-        make_component = getattr(importlib.import_module(module), attribute)
+        component = getattr(importlib.import_module(module), attribute)
     except (ImportError, AttributeError, ValueError, RuntimeError, OSError) as error:  # what its code raises, too
         hint = ": is its folder on PYTHONPATH, or its package installed?" if isinstance(error, ImportError) else ""
         raise InputError(f"{kind} {name!r} cannot be imported ({error}){hint}") from error
-    if base is not None and not (isinstance(make_component, type) and issubclass(make_component, base)):
+    if base is not None and not (isinstance(component, type) and issubclass(component, base)):
         raise InputError(f"{name!r} is not a {kind}: give a class that derives from {base.__module__}.{base.__name__}")
-    return make_component
+    return component
 
 
 def make_component(kind: str, value: Any, registry: Mapping[str, tuple[str, str]], base: Any) -> Any:
@@ -187,10 +187,10 @@ def make_component(kind: str, value: Any, registry: Mapping[str, tuple[str, str]
     Raises:
         InputError: It is something else.
     """
-    make_component = import_component(kind, value, registry)() if isinstance(value, str) else value
-    if not isinstance(make_component, base):
+    component = import_component(kind, value, registry)() if isinstance(value, str) else value
+    if not isinstance(component, base):
         raise InputError(f"{value!r} is not a {kind}: give a {base.__name__}, or one of {', '.join(registry)}")
-    return make_component
+    return component
 
 
 def import_optional(package: str, user: str, extra: str = "", otherwise: str = "") -> ModuleType:

@@ -262,7 +262,7 @@ def train_algorithm(
     algorithm = Watched(lambda: MLP(table.info, hidden=(8,)), table.info, seed=3, **options)
     algorithm.setup(build_training_rows(table, algorithm, 2, None))
     config = TrainingConfig(epochs=2, batch_size=20, learning_rate=1e-2, seed=3)
-    fit = Trainer(algorithm, table, config, torch.device("cpu"), folder / "resume.pt", Display())
+    fit = Trainer(algorithm, table, config, torch.device("cpu"), Display(), folder / "resume.pt")
     fit.run()
     return fit
 

@@ -196,8 +196,8 @@ def test_interrupted_fine_tuning_resumes_to_the_same_weights(finetune_config: Ru
     uninterrupted, stopped, resumed = (prepare_run(finetune_config, Display()) for _ in range(3))
     uninterrupted.make_trainer(Display()).run()
     with pytest.raises(TrainingInterrupted):
-        stopped.make_trainer(AskToStop(), checkpoint=tmp_path / "resume.pt").run()
-    trainer = resumed.make_trainer(Display(), checkpoint=tmp_path / "resume.pt")
+        stopped.make_trainer(AskToStop(), checkpoint_path=tmp_path / "resume.pt").run()
+    trainer = resumed.make_trainer(Display(), checkpoint_path=tmp_path / "resume.pt")
     trainer.run(resume=True)
     assert trainer.progress.total_steps > 3
     for name, value in uninterrupted.algorithm.network.state_dict().items():

@@ -73,8 +73,8 @@ class TrainingRunner:
             table,
             training,
             torch.device("cpu"),
-            self.folder / place / "resume.pt",
             display or Display(),
+            self.folder / place / "resume.pt",
             loggers=list(loggers),
             checkpoint_seconds=checkpoint_seconds,
         )

@@ -63,7 +63,7 @@ class Given(AttributeEstimator):
         """Return the attribute name of each row in the feature column, None where unknown."""
         columns = {} if rows.view_inputs is None else rows.view_inputs.columns
         column = str(self.column)
-        check_required_column_names(list(columns), "the data", [column])
+        check_required_column_names(columns, "the data", [column])
         names = convert_attributes_to_texts(columns[column])
         count = len({*names} - {None})
         if not 1 < count <= MAX_COLUMN_VALUES:

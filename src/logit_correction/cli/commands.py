@@ -78,10 +78,9 @@ def train_command(
     if out is None:
         raise InputError("--out is missing: give the folder to write the run into")
     if new_rows is not None or answers is not None:
-        answer_options = {"single": single, "replace_answers": replace_answers}
         continues = resume or seeds > 1
         audit = _run_or_answer_audit(
-            config, out, continues, new_rows, answers, answer_options, user_options, trust_code
+            config, out, continues, new_rows, answers, single, replace_answers, user_options, trust_code
         )
         with audit.restrict_imports():
             advised = audit.build_training_config()
@@ -134,7 +133,8 @@ def _run_or_answer_audit(
     continues: bool,
     new_rows: Path | None,
     answers: Path | None,
-    answer_options: Mapping[str, bool],
+    single: bool,
+    replace_answers: bool,
     user_options: Collection[str],
     trust_code: bool,
 ) -> Any:  # an Audit, see above
@@ -153,7 +153,7 @@ def _run_or_answer_audit(
     folder = out.with_name(f"{out.name}-audit")
     is_audited = (folder / audits.AUDIT).is_file()
     if answers is None and not (continues and is_audited):
-        audit = audits.audit(config, folder, new_rows=new_rows, single=answer_options["single"], progress=True)
+        audit = audits.audit(config, folder, new_rows=new_rows, single=single, progress=True)
     else:
         if answers is not None and (answers.parent / audits.AUDIT).is_file():
             folder = answers.parent  # of an earlier `train --new-rows`, whose own folder holds ERM
@@ -165,9 +165,7 @@ def _run_or_answer_audit(
         audit = audits.Audit(folder, trust_code=trust_code)
         audit.check_options(config, set(user_options) - {"refit"})
         if answers is not None:
-            audit.answer(
-                answers, single=answer_options["single"] or None, replace_answers=answer_options["replace_answers"]
-            )
+            audit.answer(answers, single=single or None, replace_answers=replace_answers)
     print_audit(audit.result, folder / audits.PAGE)
     return audit
 
@@ -228,9 +226,17 @@ def audit_command(
             raise InputError("--answers reads a sheet into the audit in --out: leave out other options")
         audits.Audit(out).answer(answers, single=single or None, replace_answers=replace_answers)
     elif config is not None:
-        inputs: dict[str, Any] = {"run": run, "predictions": predictions, "new_rows": new_rows, "ask": ask}
-        inputs["single"] = single
-        audits.audit(config, out, **inputs, try_fix=try_fix, progress=True)
+        audits.audit(
+            config,
+            out,
+            run=run,
+            predictions=predictions,
+            new_rows=new_rows,
+            ask=ask,
+            single=single,
+            try_fix=try_fix,
+            progress=True,
+        )
     elif ask is not None:
         audits.Audit(out).ask(ask)
     else:
@@ -433,8 +439,13 @@ def list_command(kind: str = "", *, all: bool = False) -> int:
     from logit_correction.views import VIEWS
 
     usual_lists: dict[str, Any] = {"methods": METHODS, "data": SOURCES, "networks": NETWORKS, "views": VIEWS}
-    more_lists: dict[str, Any] = {"formats": FORMATS, "metrics": METRICS}
-    more_lists |= {"estimators": ESTIMATORS, "presets": PRESETS, "rules": RULES}
+    more_lists: dict[str, Any] = {
+        "formats": FORMATS,
+        "metrics": METRICS,
+        "estimators": ESTIMATORS,
+        "presets": PRESETS,
+        "rules": RULES,
+    }
     all_lists = usual_lists | more_lists
     if kind and kind not in all_lists:
         hint = suggest_name(kind, all_lists)

@@ -183,14 +183,15 @@ def normalize_column_names(frame: pd.DataFrame, source_name: str) -> pd.DataFram
     return renamed
 
 
-def check_required_column_names(names: Sequence[str], source_name: str, required_columns: Sequence[str]) -> None:
+def check_required_column_names(names: Iterable[Any], source_name: str, required_columns: Sequence[str]) -> None:
     """Raise ``InputError`` unless the wanted columns are among the names of a table's columns.
 
     Args:
-        names: The columns of the table.
+        names: The columns of the table, or the table itself.
         source_name: What messages call the table.
         required_columns: The columns that it must have.
     """
+    names = list(names)
     missing = [f"{name!r}{suggest_name(name, names)}" for name in dict.fromkeys(required_columns) if name not in names]
     if missing:
         raise InputError(
@@ -206,7 +207,7 @@ def check_required_columns(frame: pd.DataFrame, source_name: str, required_colum
         source_name: What messages call it.
         required_columns: The columns that it must have.
     """
-    check_required_column_names(list(frame.columns), source_name, required_columns)
+    check_required_column_names(frame, source_name, required_columns)
     for name in required_columns:
         if frame[name].dtype == object and any(map(pd.api.types.is_list_like, frame[name])):
             raise InputError(f"{source_name}: column {name} holds lists or mappings: write what is in it into columns")

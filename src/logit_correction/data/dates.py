@@ -125,8 +125,7 @@ def parse_days(values: pd.Series[Any], order: DateOrder = "") -> NDArray[np.floa
     [1.5, nan, 1.0]
     """
     if values.dtype.kind != "M":
-        values = values.reset_index(drop=True)
-        texts = values.astype(object).where(values.notna(), "").map(str).str.strip()
+        texts = _convert_to_texts(values)
         texts = texts[texts.str.match(DATE_START)].str.split().str.join(" ")
         texts = texts.str.replace(YEAR_FIRST, r"\1-\3-\4", regex=True)
         if order in ISO_FORMS:
@@ -134,11 +133,17 @@ def parse_days(values: pd.Series[Any], order: DateOrder = "") -> NDArray[np.floa
         texts = texts.str.replace(HALF_DAY_TIME, _convert_to_24_hours, regex=True)
         texts = texts[texts.str.match(r"\d{4}-(?:\d\d|\d-)")]  # pandas would take "2024" for a date as well
         dates = pd.to_datetime(texts, format="ISO8601", errors="coerce", utc=True)
-        values = dates.reindex(values.index)
+        values = dates.reindex(range(len(values)))
     if values.dt.tz is not None:
         values = values.dt.tz_convert("UTC").dt.tz_localize(None)
     seconds = values.to_numpy(dtype="datetime64[s]") - np.datetime64(0, "s")
     return np.asarray(seconds / np.timedelta64(1, "D"), dtype=np.float64)
+
+
+def _convert_to_texts(values: pd.Series[Any]) -> pd.Series[str]:
+    """Return the cells of a column as texts by their place; gaps are empty."""
+    values = values.reset_index(drop=True)
+    return values.astype(object).where(values.notna(), "").map(str).str.strip()
 
 
 def parse_hours(values: pd.Series[Any]) -> NDArray[np.float64]:
@@ -149,10 +154,9 @@ def parse_hours(values: pd.Series[Any]) -> NDArray[np.float64]:
     """
     if values.dtype.kind in "iufbMm":
         return np.full(len(values), np.nan)
-    values = values.reset_index(drop=True)
-    texts = values.astype(object).where(values.notna(), "").map(str).str.strip()
+    texts = _convert_to_texts(values)
     texts = texts[texts.str.match(TIME)].str.replace(HALF_DAY_TIME, _convert_to_24_hours, regex=True)
-    parts = texts[texts.str.fullmatch(TIME)].str.extract(TIME).astype(np.float64).reindex(values.index)
+    parts = texts[texts.str.fullmatch(TIME)].str.extract(TIME).astype(np.float64).reindex(range(len(values)))
     return np.asarray(parts[0] + parts[1] / 60 + parts[2].fillna(0) / 3600, dtype=np.float64)
 
 

@@ -31,7 +31,7 @@ from logit_correction.data.column_kinds import (
 )
 from logit_correction.data.dates import YEAR_LAST, DateOrder, describe_dates, have_zones, infer_date_order
 from logit_correction.data.ranges import compute_range, remark_on_values_out_of_range
-from logit_correction.data.reader import NEVER_VARIED, PreparedInputs, Reader, compute_mean_and_std
+from logit_correction.data.reader import PreparedInputs, Reader, compute_mean_and_std
 from logit_correction.data.rows import RowErrors, Rows
 from logit_correction.data.stores import ArrayStore
 from logit_correction.errors import InputError
@@ -370,8 +370,6 @@ def _fit_column(
         return {**column, "categories": sorted(names)}
     present = values[train_rows][np.isfinite(values[train_rows])]
     mean, std = compute_mean_and_std(present) if len(present) else (0.0, 1.0)
-    if len(present) and not np.ptp(present):  # only whether there is a value varies
-        std = NEVER_VARIED
     column |= {"mean": float(mean), "std": float(std), **compute_range(present)}
     if kind.name == "dates":
         column |= {"order": kind.order, "zoned": kind.zoned}

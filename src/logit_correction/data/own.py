@@ -355,7 +355,7 @@ def from_table(rows: Any, *, label: str, folder: Path | str | None = None, **opt
         )
     if not len(frame):
         raise InputError("the table has no rows: give one with some")
-    check_required_column_names(list(frame.columns), "the table", [normalize_text(str(label))])
+    check_required_column_names(frame, "the table", [normalize_text(str(label))])
     try:
         content = frame.to_parquet(index=False)
     except pyarrow.ArrowException as error:

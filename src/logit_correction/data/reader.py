@@ -174,8 +174,7 @@ class NumericReader(Reader):
         self.ranges = []
         if parsed_rows.ndim == 2 and len(train_rows):
             values = parsed_rows[train_rows.numpy()].astype(np.float64)
-            self.mean, std = compute_mean_and_std(values)
-            self.std = np.where(values.max(axis=0) > values.min(axis=0), std, NEVER_VARIED)
+            self.mean, self.std = compute_mean_and_std(values)
             self.ranges = [compute_range(column) for column in values.T[: self.MAX_COLUMNS]]
 
     def remark_on_new(self, parsed_rows: Array, errors: RowErrors) -> None:
@@ -248,11 +247,12 @@ def convert_to_channels_first(values: Array) -> Array:
 
 
 def compute_mean_and_std(values: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return mean and standard deviation of numbers (n, ...) over the n; a deviation is 1 where all are equal.
+    """Return mean and standard deviation of numbers (n, ...) over the n; ``NEVER_VARIED`` where all are equal.
 
-    Rounding alone makes numbers deviate from their mean, so a deviation that is not larger than that counts as none.
+    Rounding alone makes numbers deviate from their mean, so a deviation that is not larger than that counts as 1.
     """
     mean = values.mean(axis=0)
     std = values.std(axis=0)
-    varies = std > 10 * np.finfo(np.float64).eps * np.abs(mean)  # false where either is NaN
-    return mean, np.where(varies & (values.max(axis=0) > values.min(axis=0)), std, 1.0)
+    exceeds_rounding = std > 10 * np.finfo(np.float64).eps * np.abs(mean)  # false where either is NaN
+    varies = values.max(axis=0) > values.min(axis=0)
+    return mean, np.where(varies, np.where(exceeds_rounding, std, 1.0), NEVER_VARIED)

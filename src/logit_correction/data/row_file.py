@@ -67,7 +67,7 @@ class RowFile:
             column: The column.
             rows: N rows of the data.
         """
-        check_required_column_names(list(self.frame.columns), str(self.path), [column])
+        check_required_column_names(self.frame, str(self.path), [column])
         texts = convert_to_texts(self.frame[column])
         return [texts[position] if position >= 0 else None for position in self.find_row_positions(rows).tolist()]
 

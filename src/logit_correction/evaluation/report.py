@@ -468,17 +468,6 @@ class EpochSelection:
     split: str | None = None
     labels_read: list[str] = field(default_factory=list)
 
-    @classmethod
-    def combine(cls, selections: Sequence[EpochSelection]) -> EpochSelection:
-        """Return the selection of a run from those of its members; a run of one method is its only member."""
-        epochs = {selection.epoch for selection in selections}
-        return cls(
-            rule=", ".join(dict.fromkeys(selection.rule for selection in selections)),
-            epoch=epochs.pop() if len(epochs) == 1 else None,
-            split=next((selection.split for selection in selections if selection.split), None),
-            labels_read=list(dict.fromkeys(name for selection in selections for name in selection.labels_read)),
-        )
-
     def __str__(self) -> str:
         read = [name for name in self.labels_read if name != "label"]
         return format_name(self.rule) + (f" (reads {format_list(read)})" if read else "")

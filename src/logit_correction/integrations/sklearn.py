@@ -44,7 +44,7 @@ from logit_correction.finding_text import finding_to_dict
 from logit_correction.formatting import format_percent
 from logit_correction.methods.base import Algorithm
 from logit_correction.registry import CompleteComponent, parse_name_list
-from logit_correction.runs.assemble import launch_processes, prepare_run
+from logit_correction.runs.assemble import prepare_run
 from logit_correction.runs.average import build_trainer
 from logit_correction.runs.estimate import AttributeEstimates, run_estimator
 from logit_correction.runs.inference import iterate_batches, restore_num_threads
@@ -289,8 +289,14 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         repeated = [name for name in training if options.get(name) is not None or name in ("method", "refit")]
         if repeated:
             raise InputError(f"{repeated[0]} is an argument of the classifier: leave it out of training")
-        options |= {"method": method, "seed": seed, "device": self.device, "selection": "last"}
-        options |= {"leave_out": list(leave_out) or None} | training
+        options |= {
+            "method": method,
+            "seed": seed,
+            "device": self.device,
+            "selection": "last",
+            "leave_out": list(leave_out) or None,
+            **training,
+        }
         config = build_config(source.as_component(), **options)
         if config.training.devices * config.training.nodes > 1:
             raise InputError("The classifier trains in this process, on one device: leave devices and nodes out")
@@ -318,7 +324,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         split, _ = make_splits(table.label, (), table.label_names, Splitting(0.2, 0.0, seed))
         split_source = TableSource(source.reader, replace(table, split=split))
         config = self._build_config(split_source, seed, {"name": "LC", "attributes": "Auto"})
-        display = choose_display(quiet=not self.verbose)
+        display = choose_display(self.verbose)
         prepared = prepare_run(config, display, ("train", "valid"))
         with display:
             prepared.make_trainer(display).run(estimator_only=True)
@@ -335,7 +341,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
 
     def _train(self, config: RunConfig, X: Any) -> FittedModel:
         """Train the network, or the given classifier with a correction."""
-        display = choose_display(quiet=not self.verbose)
+        display = choose_display(self.verbose)
         if self.estimator is not None:
             estimates = run_estimator(config, display)
             self.estimator_, self.correction_ = fit_with_correction(self.estimator, X, estimates)
@@ -344,7 +350,7 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             assert estimates.model is not None
             return estimates.model
         prepared = prepare_run(config, display, ("train",))
-        fit = build_trainer(prepared, display, launch_processes(prepared.config.training), None)
+        fit = build_trainer(prepared, display)
         try:
             with display:
                 fit.run()

@@ -69,9 +69,9 @@ class AveragedNetwork(nn.Module):
 
     def average_logits(self, inputs: Inputs, first_logits: Tensor | None = None) -> Tensor:
         """Return the average (B, L) without the correction; ``first_logits`` are those of the first member if known."""
-        logits = [member(inputs) for member in self.members] if first_logits is None else [first_logits]
-        logits += [] if first_logits is None else [member(inputs) for member in list(self.members)[1:]]
-        stacked = torch.stack(logits)
+        first, *others = self.members
+        first_logits = first(inputs) if first_logits is None else first_logits
+        stacked = torch.stack([first_logits, *(member(inputs) for member in others)])
         centred = stacked - stacked.mean(dim=2, keepdim=True)
         return torch.einsum("k,kbl->bl", self.weight.to(centred.dtype), centred)
 
@@ -99,14 +99,9 @@ def write_average_into_head(averaged_network: AveragedNetwork, head: nn.Linear) 
     """
     size = head.in_features
     bias = averaged_network(torch.zeros(1, size, dtype=head.weight.dtype))[0]
-    unit_vectors = torch.eye(size, dtype=head.weight.dtype) if size <= ROWS_PER_CHUNK else None
-    for start in range(0, size, ROWS_PER_CHUNK):
-        stop = min(start + ROWS_PER_CHUNK, size)
-        rows = unit_vectors
-        if rows is None:
-            rows = torch.zeros(stop - start, size, dtype=head.weight.dtype)
-            rows[torch.arange(stop - start), torch.arange(start, stop)] = 1.0
-        head.weight[:, start:stop] = (averaged_network(rows) - bias).T
+    for places in torch.arange(size).split(ROWS_PER_CHUNK):
+        unit_vectors = torch.zeros(len(places), size, dtype=head.weight.dtype).scatter_(1, places[:, None], 1.0)
+        head.weight[:, places] = (averaged_network(unit_vectors) - bias).T
     head.bias.copy_(bias)
 
 

@@ -321,21 +321,21 @@ class RelativeDifficulty(nn.Module):
     LfF (Nam et al. 2020) and DFA (Lee et al. 2021) use it.
     """
 
+    MOMENTUM = 0.7  # weight of the past in the moving average, as in both papers
+
     average: Tensor
     visited: Tensor
     row_label: Tensor
 
-    def __init__(self, num_rows: int, num_labels: int, momentum: float = 0.7) -> None:
+    def __init__(self, num_rows: int, num_labels: int) -> None:
         """Start without averages.
 
         Args:
             num_rows: N.
             num_labels: L.
-            momentum: Weight of the past in the moving average, in [0, 1); 0.7 in both papers.
         """
         super().__init__()
         self.num_labels = num_labels
-        self.momentum = momentum
         self.register_buffer("average", torch.zeros(2, num_rows))
         self.register_buffer("visited", torch.zeros(num_rows, dtype=torch.bool))
         self.register_buffer("row_label", torch.zeros(num_rows, dtype=torch.long))
@@ -355,7 +355,7 @@ class RelativeDifficulty(nn.Module):
         current = concatenate_over_processes(losses).t()
         past = self.average.index_select(1, rows)
         was_visited = self.visited.index_select(0, rows)
-        average = torch.where(was_visited, torch.lerp(current, past, self.momentum), current)
+        average = torch.where(was_visited, torch.lerp(current, past, self.MOMENTUM), current)
         self.average.index_copy_(1, rows, average)
         self.visited.index_fill_(0, rows, True)
         self.row_label.index_copy_(0, rows, concatenate_over_processes(label))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -72,6 +72,7 @@ def fill_defaults_from_data(config: RunConfig, info: DataInfo) -> tuple[RunConfi
         The config, and what was chosen, as phrases for the user.
     """
     notes = []
+    chosen: dict[str, Any] = {}
     training = config.training
     num_rows = info.num_rows
     if not config.network.name:
@@ -82,29 +83,29 @@ def fill_defaults_from_data(config: RunConfig, info: DataInfo) -> tuple[RunConfi
         # Without it an MLP memorizes a few thousand rows of numbers, the minority's first: see
         # ``lab/results/weight-decay``.
         is_table = len(info.input_shape) == 1 and not (info.tokens or info.words or config.encoder)
-        training = replace(training, weight_decay=1e-3 if is_table else 0.0)
+        chosen["weight_decay"] = 1e-3 if is_table else 0.0
         notes += ["weight decay 0.001"] if is_table else []
     batch_size = training.batch_size
     if batch_size is None:
         num_processes = training.devices * training.nodes
         size = next((size for least, size in BATCH_SIZES.items() if num_rows >= least), 32)
         batch_size = math.ceil(size / num_processes) * num_processes
-        training = replace(training, batch_size=batch_size)
+        chosen["batch_size"] = batch_size
         notes.append(f"batches of {batch_size}")
     if training.epochs is None and training.finetune:
-        training = replace(training, epochs=5)
+        chosen["epochs"] = 5
         notes.append("5 epochs")
     elif training.epochs is None:  # small data take more epochs, since a network learns by steps
         steps = math.ceil(num_rows / batch_size)
         epochs = min(100, max(15, math.ceil(1500 / steps)))
-        training = replace(training, epochs=epochs)
+        chosen["epochs"] = epochs
         notes.append(f"{epochs} epochs, {epochs * steps:,} steps, for {num_rows:,} rows")
     if training.threads is None:
         is_large = len(info.input_shape) == 3 and max(info.input_shape[1:]) >= MIN_PHOTO_SIDE
         takes_one = config.network.name in SINGLE_THREADED and not is_large
-        training = replace(training, threads=int(takes_one))
+        chosen["threads"] = int(takes_one)
         notes += ["one processor thread"] if takes_one else []
-    return replace(config, training=training), notes
+    return replace(config, training=replace(training, **chosen)), notes
 
 
 def choose_default_network(info: DataInfo, is_encoded: bool = False) -> tuple[str, str]:
@@ -286,42 +287,37 @@ class PreparedRun:
         return FittedModel(self.config, source, self.algorithm, encoder, self.table.attribute_names)
 
     def make_trainer(
-        self, display: Display, device: torch.device | None = None, checkpoint: Path | None = None, **options: Any
+        self,
+        display: Display,
+        device: torch.device | None = None,
+        loop: Callable[..., Trainer] = Trainer,
+        **options: Any,
     ) -> Trainer:
         """Return the training loop.
 
         Args:
             display: Shows the progress.
             device: Where it trains; by default on the devices of the config, whose processes are started.
-            checkpoint: The file to resume from; None writes none.
-            **options: Further fields of ``Trainer``.
+            loop: Class of the loop.
+            **options: Further fields of ``loop``.
         """
         device = device or launch_processes(self.config.training)
-        return Trainer(self.algorithm, self.table, self.config.training, device, checkpoint, display, **options)
+        return loop(self.algorithm, self.table, self.config.training, device, display, **options)
 
 
-def train_from_config(
-    config: RunConfig,
-    table: DataTable,
-    display: Display,
-    device: torch.device | None = None,
-    checkpoint: Path | None = None,
-    **options: Any,
-) -> Trainer:
+def train_from_config(config: RunConfig, table: DataTable, display: Display, **options: Any) -> Trainer:
     """Train a complete config on a table; the trainer then has the weights that ``train`` would keep.
 
     Args:
         config: Complete.
         table: Its split ``train`` is trained on.
         display: Shows the progress.
-        device: To train on; by default as the config says.
-        checkpoint: The training continues from this file if it is there, and writes it; by default none is written.
-        options: Further attributes of ``Trainer``.
+        **options: As of ``PreparedRun.make_trainer``; the training continues from ``checkpoint_path`` if it is there.
     """
     algorithm = build_algorithm(config, table.info)
     algorithm.setup(build_training_rows(table, algorithm, config.training.epochs or 0))
-    trainer = PreparedRun(config, table, algorithm).make_trainer(display, device, checkpoint, **options)
-    trainer.run(resume=trainer.can_resume())
+    trainer = PreparedRun(config, table, algorithm).make_trainer(display, **options)
+    trainer.run(resume=True)
     trainer.load_selected_weights()
     return trainer
 

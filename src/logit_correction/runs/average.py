@@ -17,7 +17,6 @@ from torch import Tensor
 
 from logit_correction.data.loading import BatchLoader
 from logit_correction.evaluation.answers import AnswerCounts
-from logit_correction.evaluation.report import EpochSelection
 from logit_correction.methods.average import Average
 from logit_correction.registry import refuse_untrusted_path
 from logit_correction.runs.assemble import PreparedRun, train_from_config
@@ -27,7 +26,8 @@ from logit_correction.runs.row_inputs import read_row_archive
 from logit_correction.runs.teaching import compute_feature_scale, fit_guarded_logit_correction
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Trainer
-from logit_correction.types import Inputs, Stage, select_input_rows
+from logit_correction.training.rules import SelectionRule
+from logit_correction.types import Inputs, select_input_rows
 
 #: Rows whose features are computed at a time.
 BATCH_SIZE = 256
@@ -42,19 +42,14 @@ class AverageTrainer(Trainer):
         selections: The rule and the epoch of each member that was trained.
     """
 
-    run_config: RunConfig | None = None
-    selections: list[EpochSelection] = field(default_factory=list)
+    run_config: RunConfig = field(kw_only=True)
+    selections: list[tuple[SelectionRule, int]] = field(default_factory=list)
 
-    def get_selections(self) -> list[EpochSelection]:
+    def get_selections(self) -> list[tuple[SelectionRule, int]]:
         return self.selections
-
-    def can_resume(self) -> bool:
-        """Return whether members may have checkpoints; those that have none begin anew."""
-        return self.checkpoint_path is not None
 
     def run(self, resume: bool = False, estimator_only: bool = False) -> None:
         """Train all members, from their checkpoints if there are any, and learn the correction."""
-        assert self.run_config is not None
         algorithm: Average = self.algorithm  # type: ignore[assignment]
         averaged = algorithm.averaged_network.cpu()
         num_members = len(algorithm.members)
@@ -70,8 +65,8 @@ class AverageTrainer(Trainer):
                 config,
                 self.table,
                 self.display,
-                self.device,
-                checkpoint,
+                device=self.device,
+                checkpoint_path=checkpoint,
                 after_epoch=self.after_epoch,
                 last_epochs=self.last_epochs[number : number + 1],
             )
@@ -88,7 +83,6 @@ class AverageTrainer(Trainer):
             self.progress.warnings += [
                 warning for warning in trainer.progress.warnings if warning not in self.progress.warnings
             ]
-        self.progress.plan = Stage()
         averaged.eval()
         if algorithm.answers is not None:
             self._fit_correction_to_labelled_rows(algorithm.answers)
@@ -109,13 +103,10 @@ class AverageTrainer(Trainer):
             return
         label = arrays["label"]
         weight = arrays["weight"]  # number of new rows for which each labelled row stands
-        count = 0
         total = torch.zeros(averaged.correction.in_features, dtype=torch.float64)
         for batch in BatchLoader(self.table, "train").epoch():
-            batch_features = averaged.compute_features(batch.inputs).double()
-            total += batch_features.sum(dim=0)
-            count += len(batch_features)
-        mean = (total / max(count, 1)).numpy()
+            total += averaged.compute_features(batch.inputs).double().sum(dim=0)
+        mean = (total / len(self.table.split["train"])).numpy()
         features = _compute_in_batches(averaged.compute_features, inputs, len(label))
         offset = _compute_in_batches(averaged.average_logits, inputs, len(label))
         scale = compute_feature_scale(features, mean, weight)
@@ -133,20 +124,14 @@ def _compute_in_batches(function: Callable[[Inputs], Tensor], inputs: Inputs, nu
     return torch.cat(parts).double().numpy()
 
 
-def build_trainer(
-    prepared_run: PreparedRun, display: Display, device: torch.device, checkpoint: Path | None, **options: Any
-) -> Trainer:
-    """Return the loop of a prepared run: that of an average where the method is one."""
-    if not isinstance(prepared_run.algorithm, Average):
-        return prepared_run.make_trainer(display, device, checkpoint, **options)
-    training = prepared_run.config.training
-    return AverageTrainer(
-        prepared_run.algorithm,
-        prepared_run.table,
-        training,
-        device,
-        checkpoint,
-        display,
-        run_config=prepared_run.config,
-        **options,
-    )
+def build_trainer(prepared_run: PreparedRun, display: Display, **options: Any) -> Trainer:
+    """Return the loop of a prepared run: that of an average where the method is one.
+
+    Args:
+        prepared_run: The run.
+        display: Shows the progress.
+        **options: As of ``PreparedRun.make_trainer``.
+    """
+    if isinstance(prepared_run.algorithm, Average):
+        options |= {"loop": AverageTrainer, "run_config": prepared_run.config}
+    return prepared_run.make_trainer(display, **options)

@@ -45,7 +45,7 @@ class EncodedStore(ArrayStore):
         self.encoder = encoder
 
     @property
-    def description(self) -> EncoderSummary:
+    def encoder_summary(self) -> EncoderSummary:
         """The entry ``encoder`` of ``report.json``."""
         encoder = self.encoder
         return EncoderSummary(

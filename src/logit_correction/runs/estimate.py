@@ -99,7 +99,7 @@ class AttributeEstimates:
         shape = (len(self.label_names), len(self.attribute_names))
         if not self.corrects:
             return torch.full(shape, 1 / (shape[0] * shape[1]))
-        return count_prior(torch.from_numpy(self.label), torch.from_numpy(self.attribute), *shape, smoothing)
+        return count_prior(self.label, self.attribute, *shape, smoothing)
 
     def predict_attributes(self, inputs: NewInputs, label: Annotations) -> NDArray[np.int64]:
         """Estimate the attribute of further rows; nothing is learnt from them.
@@ -220,7 +220,7 @@ def estimate_attributes(
             legitimate=legitimate,
             **training,
         )
-        return run_estimator(config, choose_display(quiet=not progress))
+        return run_estimator(config, choose_display(progress))
 
 
 @restore_num_threads()

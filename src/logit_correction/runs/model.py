@@ -92,7 +92,7 @@ class FittedModel:
         """Build the model of a training anew; it predicts on the CPU, in evaluation mode.
 
         Args:
-            state: What ``state`` returned. ``info`` may also be a ``DataInfo``.
+            state: What ``state`` returned.
             config: The complete config of the training.
             source: Its data source, after ``source.reader.load_state``.
             **fields: Further fields of the model, such as ``encoder`` and ``name``.
@@ -256,19 +256,17 @@ def concatenate_estimates(parts: Sequence[PredictedAttributes | None]) -> Predic
     return replace(estimates[0], attribute=np.concatenate([part.attribute for part in estimates]))
 
 
-def build_data_info(state: DataInfo | Mapping[str, Any], name: str = "the model") -> DataInfo:
+def build_data_info(state: Mapping[str, Any], name: str = "the model") -> DataInfo:
     """Return sizes and names of the data from the entry ``info`` of ``FittedModel.state``.
 
     Args:
-        state: The entry; a ``DataInfo`` stays as it is.
+        state: The entry.
         name: What messages call the model.
 
     Raises:
         InputError: Entries are missing, or contradict each other. The file may be from an untrusted source, and sizes
             alone could ask for any amount of memory.
     """
-    if isinstance(state, DataInfo):
-        return state
     try:
         weights = state["correlation"]
         info = DataInfo(**{**state, "correlation": None if weights is None else Correlation(weights)})

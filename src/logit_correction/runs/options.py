@@ -133,11 +133,15 @@ class RunConfig:
     training: TrainingConfig = field(default_factory=TrainingConfig)
     encoder: ComponentConfig | None = None
 
+    @property
+    def parts(self) -> dict[str, ComponentConfig]:
+        """Those of ``PARTS`` that are chosen, by their names there."""
+        parts = {part: getattr(self, part) for part in PARTS}
+        return {part: config for part, config in parts.items() if config is not None and config.name}
+
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``config.yaml``: parts as ``{name, options...}``, training options flat."""
-        chosen = {part: getattr(self, part) for part in PARTS}
-        parts = {part: config.to_dict() for part, config in chosen.items() if config is not None and config.name}
-        return parts | vars(self.training)
+        return {part: config.to_dict() for part, config in self.parts.items()} | vars(self.training)
 
     @classmethod
     def from_dict(cls, flat: Mapping[str, Any]) -> RunConfig:
@@ -271,8 +275,7 @@ def complete_config(config: RunConfig | Options) -> RunConfig:
         InputError: An option does not exist, is missing, or has a wrong value.
     """
     if isinstance(config, RunConfig):
-        parts = {part: getattr(config, part) for part in PARTS}
-        config = {part: config for part, config in parts.items() if config and config.name} | vars(config.training)
+        config = config.parts | vars(config.training)
     options = {"method": {"name": "LC"}} | expand_short_options(config)
     if "data" not in options:
         raise InputError(
@@ -580,10 +583,9 @@ def _parse_json(parser: OptionParser, values: str) -> Options:
 def _restore_text_parsed_as_none(parsed: Options, option: str, text: str) -> None:
     """Set an option to its text where the parser has taken it, such as #, ~ or null, for no value as YAML does."""
     *path, name = option.split(".")
-    for part in path:
-        parsed = parsed[part]
-    if parsed[name] is None:
-        parsed[name] = text
+    options = reduce(getitem, path, parsed)
+    if options[name] is None:
+        options[name] = text
 
 
 def _restore_nested_texts(parsed: Any, given: Any) -> None:

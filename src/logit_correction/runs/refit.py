@@ -78,13 +78,14 @@ def train_on_all_rows(prepared_refit: PreparedRun, trainer: Trainer, checkpoint:
     table = prepared_refit.table
     num_rows = len(table.split["train"])
     trainer.display.show_message(f"training again on all {num_rows:,} rows")
-    selected = [selection.epoch or 1 for selection in trainer.get_selections()]
-    epochs = [_scale_epochs(count, trainer.table, table) for count in selected]
+    epochs = [_scale_epochs(epoch, trainer.table, table) for _, epoch in trainer.get_selections()]
     trained = trainer.algorithm.attributes
     if trained is not None and trained.finding is not None:
         prepared_refit.algorithm.adopt_finding(trained.finding)
-    last = build_trainer(prepared_refit, trainer.display, trainer.device, checkpoint, last_epochs=epochs)
-    last.run(resume=resume and last.can_resume())
+    last = build_trainer(
+        prepared_refit, trainer.display, device=trainer.device, checkpoint_path=checkpoint, last_epochs=epochs
+    )
+    last.run(resume)
     summary = RefitSummary(rows=num_rows, epochs=epochs, splits=list(table.drawn))
     return Refit(last, summary)
 

@@ -130,7 +130,8 @@ class Run(os.PathLike[str]):
         file = self.path / run_folder.CHECKPOINT
         state = read_checkpoint(file)
         source = self.source  # refuses a preparation that does not fit
-        info = build_data_info(state.get("info") or self._build_info_state(), str(file))
+        state["info"] = state.get("info") or self._build_info_state()
+        info = build_data_info(state["info"], str(file))
         data = self.report.data
         if tuple(data.input_shape) != tuple(info.input_shape):
             raise InputError(f"{self.path}: data.input_shape is {data.input_shape}, but {file.name} has another one")
@@ -142,7 +143,7 @@ class Run(os.PathLike[str]):
                 with skip_pretrained_weights():
                     check_network_sizes(self.config, info, max(MAX_UNTRUSTED_WEIGHTS, 4 * stored))
             model = FittedModel.from_state(
-                {**state, "info": info},
+                state,
                 self.config,
                 source,
                 encoder=encoder,

@@ -29,6 +29,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
+from scipy.special import log_softmax
 from scipy.stats import t as student_t
 
 from logit_correction.types import Array
@@ -114,7 +115,7 @@ def fit_logit_correction(
     def compute_loss(flat: Array) -> tuple[float, Array]:
         coefficients = flat.reshape(rank, -1)
         logits = offset + coordinates @ coefficients
-        log_probability = _compute_log_softmax(logits)
+        log_probability = log_softmax(logits, axis=1)
         loss = -(weight * (log_probability * target).sum(axis=1)).sum() + strength / 2 * np.square(flat).sum()
         residual = weight[:, None] * (np.exp(log_probability) - target)
         return loss, (coordinates.T @ residual + strength * coefficients).ravel()
@@ -125,18 +126,13 @@ def fit_logit_correction(
     return np.asarray(basis.T @ solution.x.reshape(rank, -1))
 
 
-def _compute_log_softmax(logits: Array) -> Array:
-    shifted = logits - logits.max(axis=1, keepdims=True)
-    return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
-
-
 def compute_brier_score(logits: Array, label: Array) -> Array:
     """Return the Brier score (n,) of logits (n, L) for labels (n,): ``sum_y (p_y - [y is the label])^2``, from 0 to 2.
 
     >>> compute_brier_score(np.array([[0.0, 0.0]]), np.array([1]))
     array([0.5])
     """
-    probability = np.exp(_compute_log_softmax(logits))
+    probability = np.exp(log_softmax(logits, axis=1))
     return np.asarray(np.square(probability - np.eye(logits.shape[1])[label]).sum(axis=1))
 
 
@@ -162,24 +158,18 @@ def assign_folds(offset: Array, label: Array) -> Array:
     return fold
 
 
-def cross_validate_strengths(
-    features: Array,
-    offset: Array,
-    label: Array,
-    weight: Array | None = None,
-) -> Array:
+def cross_validate_strengths(features: Array, offset: Array, label: Array, weight: Array) -> Array:
     """Return how much each of ``STRENGTHS`` adds to the Brier score of the given classifier on held-out rows.
 
     Args:
         features: (n, F) of the labelled rows, centred and scaled.
         offset: (n, L) logits of the classifier to correct.
         label: (n,) labels.
-        weight: (n,) weights of the rows, in training and in the mean; None weights them equally.
+        weight: (n,) weights of the rows, in training and in the mean.
 
     Returns:
         (S, n) differences of Brier scores on held-out rows times the weights, negative where the correction helps.
     """
-    weight = np.ones(len(label)) if weight is None else weight
     features = features @ np.linalg.svd(features, full_matrices=False)[2].T  # the rows span few of the F dimensions
     fold = assign_folds(offset, label)
     loss_without = compute_brier_score(offset, label)
@@ -253,9 +243,8 @@ def fit_guarded_logit_correction(
     if len(label) < MIN_LABELLED_ROWS:
         return LogitCorrection(coefficients, mean, scale, None)
     scaled = (features - mean) / scale
-    if weight is not None:
-        weight = weight**WEIGHT_POWER
-        weight = weight / weight.mean()  # so that the strengths mean the same
+    weight = np.ones(len(label)) if weight is None else weight**WEIGHT_POWER
+    weight = weight / weight.mean()  # so that the strengths mean the same
     position = select_strength(cross_validate_strengths(scaled, offset, label, weight))
     if position is None:
         return LogitCorrection(coefficients, mean, scale, None)

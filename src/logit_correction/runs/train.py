@@ -147,7 +147,7 @@ def train_into(
     """
     is_first = is_first_process(config.training)
     check_launch(config.training)
-    display = progress if isinstance(progress, Display) else choose_display(quiet=not progress)
+    display = progress if isinstance(progress, Display) else choose_display(progress)
     display = display if is_first else Display()
     if is_first:
         run_folder.check_folder_unlocked(folder)
@@ -174,10 +174,16 @@ def train_into(
         logger_names = config.training.logger if writes else []
         options = run_folder.flatten_options(config)
         with open_loggers(logger_names, loggers if writes else [], folder, options) as active:
-            checkpoint = folder / run_folder.RESUME
-            trainer = build_trainer(prepared, display, device, checkpoint, loggers=active, after_epoch=after_epoch)
+            trainer = build_trainer(
+                prepared,
+                display,
+                device=device,
+                checkpoint_path=folder / run_folder.RESUME,
+                loggers=active,
+                after_epoch=after_epoch,
+            )
             with display:
-                trainer.run(resume=resume and trainer.can_resume())
+                trainer.run(resume)
                 refit = None
                 if prepared_refit is not None:
                     checkpoint = folder / f"refit-{run_folder.RESUME}"

@@ -27,7 +27,6 @@ from logit_correction.evaluation.metrics import MetricSpec
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import (
     DataSummary,
-    EpochSelection,
     GroupReport,
     MinorityExample,
     MinoritySummary,
@@ -42,12 +41,14 @@ from logit_correction.methods.base import Algorithm
 from logit_correction.pages.compare import COLLAPSE_REMEDY
 from logit_correction.pages.plots import encode_picture
 from logit_correction.runs import folder as run_folder
+from logit_correction.runs.encode import EncodedStore
 from logit_correction.runs.model import FittedModel
 from logit_correction.runs.options import RunConfig
 from logit_correction.runs.refit import Refit
 from logit_correction.serialization import to_json_values
 from logit_correction.training.fit import Trainer, get_attribute_names
 from logit_correction.training.record import write_checkpoint
+from logit_correction.training.rules import summarize_selections
 from logit_correction.types import UNKNOWN_ATTRIBUTE
 from logit_correction.view_names import format_view_names
 
@@ -76,7 +77,7 @@ def write_run(fit: Trainer, model: FittedModel, out: Path, refit: Refit | None =
     table = fit.table
     config = model.config
     training = fit.config
-    selection = EpochSelection.combine(fit.get_selections())
+    selection = summarize_selections(fit.get_selections())
     estimated = None if algorithm.needs_attributes else fit.estimate_training_attributes()
     minority = summarize_minority(estimated, table, algorithm)
     estimator = algorithm.attributes
@@ -118,7 +119,7 @@ def write_run(fit: Trainer, model: FittedModel, out: Path, refit: Refit | None =
             facts=getattr(algorithm.network, "metadata", {}),
             parameters=sum(weight.numel() for weight in algorithm.network.parameters()),
         ),
-        encoder=getattr(table.inputs, "description", None),
+        encoder=table.inputs.encoder_summary if isinstance(table.inputs, EncodedStore) else None,
         seed=training.seed,
         epochs=fit.progress.epoch,
         epochs_per_stage=fit.record.epochs_per_stage(),

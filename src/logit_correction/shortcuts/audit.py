@@ -422,7 +422,7 @@ def audit(
     method = complete_part("method", ComponentConfig("LC", {"attributes": _collect_auto_options(config, view_options)}))
     config = replace(config, method=method, training=replace(config.training, refit=False))
     check_new_folder(folder, (run_folder.LOCK,))  # which an audit that was killed may have left
-    display = choose_display(quiet=not progress)
+    display = choose_display(progress)
     examined = run or predictions
     with restore_num_threads():
         prepared_run = prepare_run(config, display, examined=None if run is None else Path(run))
@@ -453,7 +453,7 @@ def audit(
                 prepared_run,
                 examined_classifier=None if examined is None else str(examined),
                 try_fix=try_fix and not has_new_rows,
-                quiet=not progress,
+                shows_progress=progress,
             )
             rows = None
             if described_rows is not None:

@@ -60,7 +60,7 @@ def write_search_results(
     prepared_run: PreparedRun,
     examined_classifier: str | None,
     try_fix: bool,
-    quiet: bool,
+    shows_progress: bool,
 ) -> AuditSummary:
     """Write the rows, the config and the fix of an audit after its search, and return the summary.
 
@@ -70,7 +70,7 @@ def write_search_results(
         prepared_run: The prepared run, after its search.
         examined_classifier: The run or the file of predictions that was given.
         try_fix: Train LC in folds where a correction is advised, unless a classifier was given.
-        quiet: Show no progress.
+        shows_progress: Whether to show progress.
     """
     config = prepared_run.config
     table = prepared_run.table
@@ -90,7 +90,7 @@ def write_search_results(
         if try_fix and not examined_classifier:
             write_rows(frame, out_dir)
             fix = _build_fix(config, finding, views, num_shortcuts, out_dir / CSV)
-            probabilities = predict_corrected(fix, table, estimator, quiet)
+            probabilities = predict_corrected(fix, table, estimator, shows_progress)
             frame = add_predictions(frame, "fixed", search.held_out.rows, probabilities, table)
     elif examined_classifier is None and finding.verdict == "none found":
         write_fix(out_dir, replace(config, method=ComponentConfig(BASELINE)))
@@ -117,7 +117,7 @@ def _build_fix(
     return replace(config, method=ComponentConfig("LC", {"attributes": attributes}))
 
 
-def predict_corrected(config: RunConfig, table: DataTable, estimator: Auto, quiet: bool) -> Tensor:
+def predict_corrected(config: RunConfig, table: DataTable, estimator: Auto, shows_progress: bool) -> Tensor:
     """Predict the examined training rows by LC, (m, L) probabilities, each by a network that was not trained on it.
 
     LC trains on the same folds as the networks of the search, and as long.
@@ -126,7 +126,7 @@ def predict_corrected(config: RunConfig, table: DataTable, estimator: Auto, quie
         config: Of LC.
         table: The data.
         estimator: After its search.
-        quiet: Show no progress.
+        shows_progress: Whether to show progress.
     """
     batch_size = ROWS_PER_STEP - ROWS_PER_STEP // FOLDS
     training = replace(config.training, selection="last", epochs=estimator.compute_epochs(), batch_size=batch_size)
@@ -136,7 +136,7 @@ def predict_corrected(config: RunConfig, table: DataTable, estimator: Auto, quie
 
     def fit_and_predict(learned: Tensor, left_out: Tensor, fold: int) -> Tensor:
         part = replace(table, split={**table.split, "train": rows[learned], "test": rows[left_out]})
-        display = choose_display(quiet=quiet)
+        display = choose_display(shows_progress)
         display.show_message(f"what LC would bring: training {fold + 1} of {FOLDS}")
         with display:
             return train_from_config(config, part, display).predict("test").softmax(dim=1)

@@ -87,7 +87,7 @@ def load_class_probabilities(
     file = RowFile(path)
     prefix = "p_" if f"p_{labels[0]}" in file.frame else "probability_"
     columns = [f"{prefix}{label}" for label in labels]
-    check_required_column_names(list(file.frame.columns), str(file.path), columns)
+    check_required_column_names(file.frame, str(file.path), columns)
     try:
         values = file.frame[columns].to_numpy(dtype=np.float64)
     except (TypeError, ValueError) as error:

@@ -112,8 +112,8 @@ def _format_metrics(metrics: dict[str, float]) -> str:
     return text
 
 
-def choose_display(quiet: bool = False) -> Display:
-    """Return a bar on a terminal, lines elsewhere, and a display that shows nothing if ``quiet``."""
-    if quiet:
+def choose_display(shows_progress: bool = True) -> Display:
+    """Return a bar on a terminal and lines elsewhere, or a display that shows nothing."""
+    if not shows_progress:
         return Display()
     return BarDisplay() if sys.stderr.isatty() else LineDisplay()

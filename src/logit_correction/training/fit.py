@@ -38,7 +38,7 @@ from logit_correction.evaluation.predictions import (
     collect_outputs,
     evaluation_mode,
 )
-from logit_correction.evaluation.report import EpochSelection, EvaluatedRows
+from logit_correction.evaluation.report import EvaluatedRows
 from logit_correction.methods.base import Algorithm
 from logit_correction.seeds import LayerRandomness, derive_seed
 from logit_correction.training.config import TrainingConfig
@@ -48,6 +48,7 @@ from logit_correction.training.record import (
     OTHER_VERSION,
     MetricsRecorder,
     TrainingProgress,
+    describe_divergence_remedy,
     read_checkpoint,
     write_checkpoint,
 )
@@ -70,8 +71,8 @@ class Trainer:
         table: The data.
         config: Options of the loop, all of them set.
         device: Where this process trains.
-        checkpoint_path: The file to resume from, written during training; None writes none.
         display: Shows progress.
+        checkpoint_path: The file to resume from, written during training; None writes none.
         loggers: Lightning loggers, which get each row of metrics with its step.
         checkpoint_seconds: Least time between two writes of the checkpoint.
         last_epochs: Epochs after which the last stage ends, though the schedule is that of all epochs: one number, or
@@ -91,8 +92,8 @@ class Trainer:
     table: DataTable
     config: TrainingConfig
     device: torch.device
-    checkpoint_path: Path | None
     display: Display
+    checkpoint_path: Path | None = None
     loggers: list[Any] | None = None
     checkpoint_seconds: float = 30.0
     after_epoch: Callable[[Trainer], Mapping[str, float]] | None = None
@@ -130,9 +131,9 @@ class Trainer:
     @property
     def stage_epochs(self) -> int:
         """The epochs of the present stage."""
-        stage = self.progress.plan
-        assert stage is not None and self.config.epochs is not None
-        return self.config.epochs if stage.epochs is None else stage.epochs
+        assert self.config.epochs is not None
+        epochs = self.progress.plan.epochs
+        return self.config.epochs if epochs is None else epochs
 
     @property
     def in_last_stage(self) -> bool:
@@ -144,20 +145,14 @@ class Trainer:
         """The fingerprint of the data, by which a resumed training checks that they are the same."""
         return compute_fingerprint(self.table)
 
-    def get_selections(self) -> list[EpochSelection]:
+    def get_selections(self) -> list[tuple[SelectionRule, int]]:
         """Return the rule and the epoch that it selected, in a list; of an average, those of each member."""
         best = self.selected_weights
-        rule = self.rule
-        if best is None and self.config.selection is None:  # the default rule had no rows to read
-            rule = build_rule("last")
-        return [
-            EpochSelection(
-                rule=rule.name,
-                epoch=self.progress.epoch if best is None else best.epoch,
-                split="valid" if rule.labels_read else None,
-                labels_read=list(rule.labels_read),
-            )
-        ]
+        if best is not None:
+            return [(self.rule, best.epoch)]
+        # The default rule had no rows to read.
+        rule = build_rule("last") if self.config.selection is None else self.rule
+        return [(rule, self.progress.epoch)]
 
     @property
     def selected_weights(self) -> SelectedWeights | None:
@@ -169,15 +164,11 @@ class Trainer:
         if self.selected_weights is not None:
             self.algorithm.load_state_dict(self.selected_weights.state)
 
-    def can_resume(self) -> bool:
-        """Return whether a training was begun whose checkpoint is there."""
-        return self.checkpoint_path is not None and self.checkpoint_path.is_file()
-
     def run(self, resume: bool = False, estimator_only: bool = False) -> None:
         """Train to the end.
 
         Args:
-            resume: Go on from the checkpoint.
+            resume: Go on from the checkpoint if it is there.
             estimator_only: Stop before the method's own stage, when the estimator has collected its outputs.
 
         Raises:
@@ -185,14 +176,14 @@ class Trainer:
             TrainingError: A loss or the weights are not finite.
             TrainingInterrupted: The user asked to stop, and the checkpoint is written.
         """
-        optimizer_state = (
-            self._restore_from_checkpoint(self.checkpoint_path) if resume and self.checkpoint_path else None
-        )
+        optimizer_state = None
+        if resume and self.checkpoint_path is not None and self.checkpoint_path.is_file():
+            optimizer_state = self._restore_from_checkpoint(self.checkpoint_path)
         progress = self.progress
         self._started_at = time.monotonic() - progress.seconds
         devices = [self.device] if self.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices), catch_stop_signals() as self._stop_signals:
-            if progress.plan is None:
+            if optimizer_state is None:
                 self._begin_stage(0, None)
             while not (estimator_only and self.in_last_stage):
                 self._run_stage(optimizer_state)
@@ -232,7 +223,7 @@ class Trainer:
         config = self.config
         algorithm = self.algorithm
         stage = progress.plan
-        assert stage is not None and config.batch_size is not None
+        assert config.batch_size is not None
         loader = BatchLoader(
             self.table,
             "train",
@@ -411,7 +402,7 @@ class Trainer:
         total_steps = self.progress.total_steps
         self.record.read_pending_metrics(total_steps)  # raises TrainingError for a loss that is not finite
         if not all(weight.isfinite().all() for weight in self.algorithm.parameters()):  # by a bad gradient
-            remedy = MetricsRecorder.describe_remedy()
+            remedy = describe_divergence_remedy()
             raise TrainingError(f"the weights are not finite after step {total_steps}: {remedy}")
         self.progress.seconds = time.monotonic() - self._started_at
         if self.checkpoint_path is not None and get_rank() == 0:

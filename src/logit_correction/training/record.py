@@ -10,7 +10,6 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -36,6 +35,11 @@ OTHER_VERSION = "was written by another version of logit-correction: train again
 NUM_LATEST_ROWS = 8
 
 
+def describe_divergence_remedy() -> str:
+    """Return what to do if losses or weights are not finite."""
+    return f"lower {format_option('learning_rate')}, or set {format_option('gradient_clip', 1)}"
+
+
 class MetricsRecorder:
     """Collects the metrics of steps on the device and reads many steps at once, since each reading waits for a GPU.
 
@@ -43,11 +47,6 @@ class MetricsRecorder:
         rows: The rows of ``metrics.csv``.
         loggers: Lightning loggers, which get each row.
     """
-
-    @staticmethod
-    def describe_remedy() -> str:
-        """Return what to do if losses or weights are not finite."""
-        return f"lower {format_option('learning_rate')}, or set {format_option('gradient_clip', 1)}"
 
     def __init__(self, loggers: list[Any] | None = None) -> None:
         self.rows: list[MetricsRow] = []
@@ -82,7 +81,8 @@ class MetricsRecorder:
         steps = [dict(zip(metrics, islice(numbers, len(metrics)), strict=True)) for metrics in self._pending]
         for number, metrics in enumerate(steps, start=step - len(steps) + 1):
             if not math.isfinite(metrics["loss"]):
-                raise TrainingError(f"the loss became {metrics['loss']} at step {number}: {self.describe_remedy()}")
+                remedy = describe_divergence_remedy()
+                raise TrainingError(f"the loss became {metrics['loss']} at step {number}: {remedy}")
         return steps
 
     def flush(self, step: int, **position: float | int) -> bool:
@@ -173,8 +173,13 @@ def open_loggers(
     if names:
         from lightning_fabric.loggers import CSVLogger, TensorBoardLogger
 
-        open_board = partial(TensorBoardLogger, name="", version="tensorboard", default_hp_metric=False)
-        loggers = [CSVLogger(folder, "csv") if name == "csv" else open_board(folder) for name in names] + loggers
+        named_loggers = [
+            CSVLogger(folder, "csv")
+            if name == "csv"
+            else TensorBoardLogger(folder, name="", version="tensorboard", default_hp_metric=False)
+            for name in names
+        ]
+        loggers = named_loggers + loggers
     notify_loggers(loggers, lambda logger: logger.log_hyperparams(dict(options)))
     try:
         yield loggers
@@ -192,7 +197,7 @@ class TrainingProgress:
         epoch: Epochs done in the stage.
         step: Steps done in the present epoch.
         total_steps: Steps done in all stages.
-        plan: What the method asked for in this stage; None before it begins.
+        plan: What the method asked for in this stage.
         best: The selected weights, by the name of the selection rule.
         seconds: Time of the training, the work between stages and validation included.
         warnings: The method's warnings after the latest epoch.
@@ -202,7 +207,7 @@ class TrainingProgress:
     epoch: int = 0
     step: int = 0
     total_steps: int = 0
-    plan: Stage | None = None
+    plan: Stage = field(default_factory=Stage)
     best: dict[str, SelectedWeights] = field(default_factory=dict)
     seconds: float = 0.0
     warnings: list[str] = field(default_factory=list)
@@ -210,12 +215,12 @@ class TrainingProgress:
     def get_state(self) -> dict[str, Any]:
         """Return tensors and plain values, for a checkpoint."""
         best = {rule: vars(selected) for rule, selected in self.best.items()}
-        return {**vars(self), "plan": self.plan and vars(self.plan), "best": best}
+        return {**vars(self), "plan": vars(self.plan), "best": best}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> TrainingProgress:
         """Return the progress whose state ``get_state`` gave."""
-        plan = state["plan"] and Stage(**state["plan"])
+        plan = Stage(**state["plan"])
         best = {rule: SelectedWeights(**selected) for rule, selected in state["best"].items()}
         return cls(**{**state, "plan": plan, "best": best})
 

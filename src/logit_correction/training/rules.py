@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.errors import InputError
-from logit_correction.evaluation.report import EvaluatedRows, GroupMetrics, get_metrics
+from logit_correction.evaluation.report import EpochSelection, EvaluatedRows, GroupMetrics, get_metrics
 from logit_correction.functional import group_count, group_mean
 from logit_correction.registry import import_component
 from logit_correction.training import RULES
@@ -133,6 +134,18 @@ def check_rule_has_estimates(rule: SelectionRule, algorithm: Algorithm, method: 
             f"selection rule {rule.name} goes by estimated attributes, and {method} estimates none: take last, "
             "valid_worst_class, or a method that does, such as LC"
         )
+
+
+def summarize_selections(selections: Sequence[tuple[SelectionRule, int]]) -> EpochSelection:
+    """Return the selection of a run from the rule and the epoch of each of its members; most runs are one member."""
+    epochs = {epoch for _, epoch in selections}
+    labels_read = list(dict.fromkeys(name for rule, _ in selections for name in rule.labels_read))
+    return EpochSelection(
+        rule=", ".join(dict.fromkeys(rule.name for rule, _ in selections)),
+        epoch=epochs.pop() if len(epochs) == 1 else None,
+        split="valid" if labels_read else None,
+        labels_read=labels_read,
+    )
 
 
 @dataclass

@@ -98,7 +98,7 @@ def read_list_columns(
         frame.index = pd.RangeIndex(skipped_lines + 1, skipped_lines + 1 + len(frame), name="line")
     else:
         frame = read_frame(file, remedy="get it again")
-    check_required_column_names(list(frame.columns), str(file), columns)
+    check_required_column_names(frame, str(file), columns)
     return frame[list(columns)]
 
 
