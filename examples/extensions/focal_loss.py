@@ -33,5 +33,4 @@ class FocalLoss(Algorithm):
     def compute_loss(self, batch: Batch, epoch: float) -> Step:
         """Return the mean focal loss (B,) -> ()."""
         plain = cross_entropy(self.network(batch.inputs), batch.label, reduction="none")
-        loss = ((1 - torch.exp(-plain)) ** self.gamma * plain).mean()
-        return Step(loss, {"loss": loss.detach()})
+        return Step(((1 - torch.exp(-plain)) ** self.gamma * plain).mean())

@@ -49,7 +49,7 @@ import numpy as np
 import pandas as pd
 from scipy.special import softmax
 
-from logit_correction.runs import teaching
+from logit_correction.runs import target_correction
 from logit_correction.shortcuts import averaging, sampling, selection
 
 #: Name of the method that reads the true attribute, which a candidate may not.
@@ -359,8 +359,8 @@ def measure_taught(
     """
     features = collected["features"]["test"]
     mean = collected["features"]["mean"]
-    scale = teaching.compute_feature_scale(features[sample.pool], mean)
-    correction = teaching.fit_guarded_logit_correction(
+    scale = target_correction.compute_feature_scale(features[sample.pool], mean)
+    correction = target_correction.fit_guarded_logit_correction(
         features[labelled], logits[labelled], sample.answers[labelled], mean, scale, weight=weight
     )
     corrected = logits.copy()

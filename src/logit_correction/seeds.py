@@ -7,6 +7,9 @@ change all later ones. So no draw uses the global state of torch or NumPy.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -44,6 +47,18 @@ def make_generator(*parts: int | str) -> torch.Generator:
     return torch.Generator().manual_seed(derive_seed(*parts))
 
 
+@contextmanager
+def seed_default_generator(*parts: int | str) -> Iterator[None]:
+    """Seed torch's own generator of the CPU inside the block, for layers that draw from it; afterwards it is as before.
+
+    Args:
+        parts: As of ``derive_seed``.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(derive_seed(*parts))
+        yield
+
+
 class StepRandomness(nn.Module):
     """A generator for each training step, derived from a seed, the step's number and the process's rank.
 
@@ -55,12 +70,13 @@ class StepRandomness(nn.Module):
         self.seed = seed
         self.count = 0
         self._generators: dict[torch.device, torch.Generator] = {}
-        self._first: int | None = None
+
+    @cached_property
+    def _first(self) -> int:
+        return derive_seed(self.seed, "step", get_rank())  # processes have ranks later than methods are made
 
     def next(self, device: torch.device) -> torch.Generator:
         """Return the generator of the next step on ``device``."""
-        if self._first is None:
-            self._first = derive_seed(self.seed, "step", get_rank())
         if device not in self._generators:
             self._generators[device] = torch.Generator(device=device)
         seed = compute_step_seed(self._first, self.count)

@@ -341,7 +341,7 @@ class Step:
 
     Attributes:
         loss: 0-d tensor to call ``backward`` on: the sum of the losses of all networks of the method.
-        logs: Detached 0-d tensors to record, such as ``loss_robust``.
+        logs: Detached 0-d tensors to record next to the loss, such as ``loss_robust``.
     """
 
     loss: Tensor

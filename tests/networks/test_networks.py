@@ -24,7 +24,7 @@ from logit_correction.methods.lc import LC
 from logit_correction.methods.parts import GroupMixUp
 from logit_correction.networks import NETWORKS
 from logit_correction.networks.base import DropoutLinear, skip_pretrained_weights, split_at_mixing_point
-from logit_correction.networks.pretrained import ResNet18, Standardize, TextClassifier, Timm
+from logit_correction.networks.pretrained import STATISTICS, ResNet18, Standardize, TextClassifier, Timm
 from logit_correction.networks.small import MLP
 from logit_correction.registry import import_component
 from logit_correction.runs.options import complete_config
@@ -216,7 +216,7 @@ def test_imagenet_weights_are_read_from_the_cache_without_pickle(torch_home: Pat
     assert load_options["weights_only"] and load_options["check_hash"]
     trunk.fc = nn.Identity()
     images = torch.rand(2, 3, 32, 32)
-    torch.testing.assert_close(network.features(images), trunk(Standardize()(images)))
+    torch.testing.assert_close(network.features(images), trunk(Standardize(*STATISTICS["imagenet"])(images)))
     monkeypatch.setattr(torch.hub, "load_state_dict_from_url", None)
     with skip_pretrained_weights():
         assert ResNet18(info, weights="imagenet").metadata == {"stem": "imagenet", "weights": "imagenet"}

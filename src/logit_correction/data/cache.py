@@ -48,7 +48,7 @@ def get_cache_folder() -> Path:
     return Path(folder).expanduser() if folder else Path.home() / ".cache" / "logit_correction"
 
 
-def list_cached_files(days: float = 0.0) -> dict[str, list[Path]]:
+def list_cached_files(days: float) -> dict[str, list[Path]]:
     """Return the files in each of ``CACHE_FOLDERS`` that this package wrote at least so many days ago.
 
     Such a file is named by a digest, so files that a user has put there are left out.

@@ -19,7 +19,7 @@ from logit_correction.finding import Finding
 from logit_correction.losses import GroupPrior
 from logit_correction.methods.parts import PRIORS, Counted, Moving, PriorRule, describe_collapsed_labels
 from logit_correction.registry import make_component
-from logit_correction.seeds import StepRandomness, derive_seed
+from logit_correction.seeds import StepRandomness, seed_default_generator
 from logit_correction.types import Batch, DataInfo, Inputs, NetworkFactory, Stage, Step, TrainingRows
 
 
@@ -100,8 +100,7 @@ class Algorithm(nn.Module):
         """
         if isinstance(network, nn.Module):
             raise TypeError("network must build a network when called: give `lambda: MyNetwork()`, not the network")
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(derive_seed(self.seed, role))
+        with seed_default_generator(self.seed, role):
             self.built_networks.append(network())
         return self.built_networks[-1]
 

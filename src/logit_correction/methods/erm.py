@@ -24,5 +24,4 @@ class ERM(Algorithm):
 
         Args: as in ``Algorithm.compute_loss``.
         """
-        loss = cross_entropy(self.network(batch.inputs), batch.label)
-        return Step(loss, {"loss": loss.detach()})
+        return Step(cross_entropy(self.network(batch.inputs), batch.label))

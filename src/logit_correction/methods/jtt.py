@@ -67,8 +67,7 @@ class JTT(Algorithm):
 
         Args: as in ``Algorithm.compute_loss``.
         """
-        loss = cross_entropy(self.predict(batch.inputs), batch.label)
-        return Step(loss, {"loss": loss.detach()})
+        return Step(cross_entropy(self.predict(batch.inputs), batch.label))
 
     def predict(self, inputs: Inputs) -> Tensor:
         """Return logits (B, L) of the network that the present stage trains."""

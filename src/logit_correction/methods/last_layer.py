@@ -141,8 +141,7 @@ class LastLayer(Algorithm):
         Args: as in ``Algorithm.compute_loss``.
         """
         if not self.in_last_stage:
-            loss = cross_entropy(self.network(batch.inputs), batch.label)
-            return Step(loss, {"loss": loss.detach()})
+            return Step(cross_entropy(self.network(batch.inputs), batch.label))
         if self.features is None:  # a resumed training
             with torch.autocast(self.label.device.type, enabled=False):  # as at the beginning of the stage
                 self._store_features_and_weights()
@@ -150,7 +149,7 @@ class LastLayer(Algorithm):
         loss = cross_entropy(logits, self.label, reduction="none") @ self.weight
         pairs = zip(self.network.head.parameters(), self.erm_head.parameters(), strict=True)
         distance = torch.stack([(weight - erm.detach()).square().sum() for weight, erm in pairs]).sum()
-        return Step(loss + self.ANCHOR_WEIGHT * distance, {"loss": loss.detach()})
+        return Step(loss + self.ANCHOR_WEIGHT * distance)
 
     def parameter_groups(self) -> list[ParameterGroup]:
         if not self.in_last_stage:

@@ -88,7 +88,7 @@ class PostHoc(Algorithm):
         losses = cross_entropy(head.reader(features.detach()), target, reduction="none")
         reader_loss = losses @ (attribute >= 0).to(losses.dtype) / len(losses)
         total = reader_loss if self.is_finished else loss + reader_loss
-        return Step(total, {"loss": loss.detach(), "loss_reader": reader_loss.detach()})
+        return Step(total, {"loss_reader": reader_loss.detach()})
 
     def parameter_groups(self) -> list[ParameterGroup]:
         if self.in_pretraining or not self.is_finished:

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import cast
 
-import torch
 from torch import Tensor, nn
+from torch.nn.functional import dropout
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from logit_correction.errors import InputError
@@ -45,12 +45,8 @@ class Network(nn.Module):
 class DropoutLinear(nn.Linear):
     """A linear head that sets each feature to 0 with probability 0.1 while it trains."""
 
-    def __init__(self, in_features: int, out_features: int, dtype: torch.dtype | None = None) -> None:
-        super().__init__(in_features, out_features, dtype=dtype)
-        self.dropout = nn.Dropout(0.1)
-
     def forward(self, features: Tensor) -> Tensor:
-        return super().forward(self.dropout(features))
+        return super().forward(dropout(features, 0.1, self.training))
 
 
 def check_image_shape(info: DataInfo, network_name: str) -> tuple[int, int, int]:

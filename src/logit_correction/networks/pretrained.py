@@ -75,11 +75,7 @@ class Standardize(nn.Module):
     mean: Tensor
     factor: Tensor
 
-    def __init__(
-        self,
-        mean: Sequence[float] = STATISTICS["imagenet"][0],
-        std: Sequence[float] = STATISTICS["imagenet"][1],
-    ) -> None:
+    def __init__(self, mean: Sequence[float], std: Sequence[float]) -> None:
         super().__init__()
         self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1))
         self.register_buffer("factor", 1 / torch.tensor(std).view(-1, 1, 1))
@@ -194,7 +190,8 @@ class Timm(Network):
         timm: Any = import_optional("timm", "network Timm", "photos")
         if not timm.is_model(model):
             raise InputError(f"timm has no network {model!r}{suggest_name(model, timm.list_models())}")
-        if weights not in ("none", "pretrained"):
+        is_file = weights not in ("none", "pretrained")
+        if is_file:
             refuse_untrusted_path("weights", weights)
         colors = 3 if channels == 1 else channels  # grey images are repeated in three channels
         shape = shape if size is None else [size, size]
@@ -219,7 +216,7 @@ class Timm(Network):
                 mean = [127 / 255] * 3
                 std = [128 / 255] * 3
             trunk.reset_classifier(0)
-            if weights not in ("none", "pretrained") and reads_weights:
+            if is_file and reads_weights:
                 from safetensors.torch import load_file
 
                 missing = trunk.load_state_dict(load_file(weights), strict=False).missing_keys  # without a classifier
@@ -334,7 +331,7 @@ def _forbid_untrusted_downloads() -> Iterator[None]:
 class TextFeatures(nn.Module):
     """Features (B, F) of texts, by an encoder that returns ``last_hidden_state`` and perhaps ``pooler_output``."""
 
-    def __init__(self, encoder: nn.Module, pooling: str = "first") -> None:
+    def __init__(self, encoder: nn.Module, pooling: str) -> None:
         super().__init__()
         self.encoder = encoder
         self.pooling = pooling

@@ -23,7 +23,7 @@ from logit_correction.runs.assemble import PreparedRun, train_from_config
 from logit_correction.runs.model import build_member_config
 from logit_correction.runs.options import RunConfig
 from logit_correction.runs.row_inputs import read_row_archive
-from logit_correction.runs.teaching import compute_feature_scale, fit_guarded_logit_correction
+from logit_correction.runs.target_correction import compute_feature_scale, fit_guarded_logit_correction
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Trainer
 from logit_correction.training.rules import SelectionRule

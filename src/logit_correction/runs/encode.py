@@ -26,7 +26,7 @@ from logit_correction.formatting import format_option
 from logit_correction.registry import ComponentConfig
 from logit_correction.runs.inference import iterate_batches, restore_num_threads
 from logit_correction.runs.options import RunConfig
-from logit_correction.seeds import derive_seed
+from logit_correction.seeds import seed_default_generator
 from logit_correction.training.display import Display
 from logit_correction.types import DataInfo, Inputs
 
@@ -107,8 +107,7 @@ class Encoder:
         self.info = info
         self.device = torch.device(device)
         self.bf16 = bf16
-        with torch.random.fork_rng(devices=[]):
-            torch.default_generator.manual_seed(derive_seed(0, "encoder"))
+        with seed_default_generator(0, "encoder"):
             network = choice.make(info=info)
         if not isinstance(getattr(network, "features", None), nn.Module):
             raise InputError(

@@ -59,15 +59,15 @@ MAX_EXAMPLES = 24
 MAX_EXAMPLE_LENGTH = 300
 
 
-def write_run(fit: Trainer, model: FittedModel, out: Path, refit: Refit | None = None) -> Report:
+def write_run(fit: Trainer, model: FittedModel, out: Path, refit: Refit | None) -> Report:
     """Evaluate a trained method and write the files of its run; afterwards it has the selected weights.
 
     Args:
         fit: The training loop, at its end.
         model: The method that it trained, as a model.
         out: Folder of the run.
-        refit: The training on all rows that followed, whose weights are kept; rows that it was trained on are evaluated
-            by the one before.
+        refit: The training on all rows that followed, if any, whose weights are kept; rows that it was trained on are
+            evaluated by the one before.
 
     Returns:
         The report.

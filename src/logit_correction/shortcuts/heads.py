@@ -26,7 +26,7 @@ from logit_correction.attributes.base import select_attribute
 from logit_correction.attributes.folds import draw_halves, predict_out_of_fold, ramp_up_q
 from logit_correction.errors import InputError
 from logit_correction.functional import GCE_EXPONENT, gce_from_cross_entropy
-from logit_correction.seeds import derive_seed, make_generator
+from logit_correction.seeds import derive_seed, make_generator, seed_default_generator
 from logit_correction.training.optimizer import Optimizer
 from logit_correction.types import Correlation, TrainingRows
 from logit_correction.views.base import View, compute_features, restore_view, serialize_builtin_view
@@ -195,8 +195,7 @@ def fit_hidden_layer_head(features: Tensor, target: Tensor, num_labels: int, see
     steps = math.ceil(len(target) / batch_size)
     epochs = max(3, math.ceil(150 / steps))
     # Layers and dropout draw from the global generator only.
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(derive_seed(seed, "head"))
+    with seed_default_generator(seed, "head"):
         first = nn.Linear(features.shape[1], 256)
         last = nn.Linear(256, num_labels)
         dropout = nn.Dropout(0.2)
