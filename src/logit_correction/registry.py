@@ -89,8 +89,7 @@ def parse_name_list(names: str | Sequence[str] | None) -> list[str]:
         return []
     if isinstance(names, str):
         parts = names[1:-1].split(",") if names.startswith("[") else [names]
-        names = [part.strip(" '\"") for part in parts]
-        names = [name for name in names if name]
+        names = list(filter(None, (part.strip(" '\"") for part in parts)))
     return [normalize_text(str(name)) for name in names]
 
 

@@ -66,6 +66,11 @@ class Listing(NamedTuple):
     files: list[Path]
     hidden: list[Path]
 
+    @property
+    def images(self) -> list[Path]:
+        """The images among the visible files."""
+        return [path for path in self.files if is_image_name(path) and path.is_file()]
+
 
 def list_folder(folder: Path) -> Listing:
     """Return what lies in a folder; ``InputError`` if it cannot be looked into."""
@@ -83,11 +88,6 @@ def list_folder(folder: Path) -> Listing:
         fault = f"cannot be looked into ({error.strerror}): permit it, or remove it"
         raise InputError(f"{error.filename} {fault}") from error
     return listing
-
-
-def list_own_images(folder: Path) -> list[Path]:
-    """Return the images in a folder itself, in order, without hidden ones."""
-    return [path for path in list_folder(folder).files if is_image_name(path) and path.is_file()]
 
 
 def walk_folder(folder: Path) -> Listing:
@@ -148,7 +148,7 @@ def find_labelled_images(root: Path, split_by_folder: Mapping[Path, str | None])
     for parent in sorted({root, *(folder.parent for folder in split_by_folder if folder != root)} - {*split_by_folder}):
         listing = list_folder(parent)
         hidden += listing.hidden
-        loose += list_own_images(parent)
+        loose += listing.images
         lost = [path for path in listing.files if not path.exists()]
         folder_of_file |= dict.fromkeys(lost, parent)  # links, perhaps to a folder that was moved
     other: list[Path] = []
@@ -268,7 +268,7 @@ def _find_image_of_similar_name(
     folder = path.parent
     if folder not in images_by_folder:
         images_by_name = defaultdict(list)
-        for image in list_own_images(folder) if folder.is_dir() else ():
+        for image in list_folder(folder).images if folder.is_dir() else ():
             for spelling in {image.name.lower(), image.stem.lower()}:
                 images_by_name[spelling].append(image)
         images_by_folder[folder] = images_by_name

@@ -52,6 +52,7 @@ class AverageTrainer(Trainer):
         """Train all members, from their checkpoints if there are any, and learn the correction."""
         algorithm: Average = self.algorithm  # type: ignore[assignment]
         averaged = algorithm.averaged_network.cpu()
+        progress = self.progress
         num_members = len(algorithm.members)
         for number, member in enumerate(algorithm.members):
             config = build_member_config(self.run_config, member)
@@ -74,15 +75,13 @@ class AverageTrainer(Trainer):
             network = trainer.algorithm.network.cpu()
             averaged.members[number].load_state_dict(network.state_dict())
             for row in trainer.record.rows:
-                stage = {"step": row["step"] + self.progress.total_steps, "stage": row["stage"] + self.progress.stage}
+                stage = {"step": row["step"] + progress.total_steps, "stage": row["stage"] + progress.stage}
                 self.record.append({**row, **stage})
-            self.progress.stage += trainer.algorithm.num_stages
-            self.progress.total_steps += trainer.progress.total_steps
-            self.progress.epoch = trainer.progress.epoch
-            self.progress.seconds += trainer.progress.seconds
-            self.progress.warnings += [
-                warning for warning in trainer.progress.warnings if warning not in self.progress.warnings
-            ]
+            progress.stage += trainer.algorithm.num_stages
+            progress.total_steps += trainer.progress.total_steps
+            progress.epoch = trainer.progress.epoch
+            progress.seconds += trainer.progress.seconds
+            progress.warnings += [warning for warning in trainer.progress.warnings if warning not in progress.warnings]
         averaged.eval()
         if algorithm.answers is not None:
             self._fit_correction_to_labelled_rows(algorithm.answers)

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from logit_correction.data.cells import convert_to_texts, get_row_noun
-from logit_correction.data.image_folders import list_folder, list_own_images
+from logit_correction.data.image_folders import list_folder
 from logit_correction.data.labels import find_name_positions
 from logit_correction.data.loading import BatchLoader, compute_evaluation_batch_size
 from logit_correction.data.rows import RowErrors, Rows, describe_row_errors
@@ -66,13 +66,13 @@ def open_new_rows(new_rows: Any, prepared_run: PreparedRun) -> list[Rows]:
     if not isinstance(new_rows, Path) or not new_rows.is_dir():
         return list(source.new_rows(new_rows))
     label_names = {str(name).casefold() for name in prepared_run.table.label_names}
-    folders = {normalize_text(folder.name).casefold() for folder in list_folder(new_rows).folders}
+    listing = list_folder(new_rows)
+    folders = {normalize_text(folder.name).casefold() for folder in listing.folders}
     # A folder whose name differs from a label in case alone is meant as one, and refused as it is in a column.
     labelled = bool(folders & label_names)
     rows = list(source.new_rows(new_rows, labelled=labelled))
-    loose = list_own_images(new_rows)
-    if labelled and loose:
-        rows += source.new_rows(loose)
+    if labelled and listing.images:
+        rows += source.new_rows(listing.images)
     folders_of_images = {} if labelled else {file.parent: None for part in rows for file in part.files or ()}
     like_labels = [str(folder) for folder in folders_of_images if folder.name.casefold() in label_names]
     if like_labels:
