@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -58,3 +59,12 @@ def test_draw_figures_returns_the_figures_that_the_grid_asks_for(
     benchmark = make_benchmark(figure, columns)
     assert list(draw_figures(benchmark, make_results(columns), make_history(columns))) == expected
     assert draw_figures(benchmark, pd.DataFrame(), pd.DataFrame()) == {}
+
+
+def test_a_line_ends_at_a_column_that_was_not_measured() -> None:
+    columns = ("1", "2", "5")
+    results = make_results(columns)
+    for table, num_parts in ((results, 1), (results[(results["row"] != "LC") | (results["column"] != "2")], 2)):
+        figure = draw_figures(make_benchmark(None, columns), table, pd.DataFrame())["accuracy"]
+        *_, last_line = re.findall(r'<path d="([^"]*)" clip-path[^>]*stroke-width: 1.6"', figure)
+        assert last_line.count("M") == num_parts

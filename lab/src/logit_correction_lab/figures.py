@@ -143,7 +143,11 @@ def _plot_lines_and_bands(
     rows = [row for row in colors if row in bands.index.unique("row")]
     for order, row in enumerate(rows):
         band = bands.loc[row].sort_index()
+        if ticks is not None:
+            band = band.reindex(sorted(set(ticks)))  # a line ends at a column that was not measured
         x = band.index.to_numpy(float)
+        if band["mean"].isna().any():  # a column without neighbours has no band
+            axes.vlines(x, band["low"], band["high"], color=colors[row], alpha=0.4, linewidth=1.6)
         axes.fill_between(x, band["low"], band["high"], color=colors[row], alpha=0.16, linewidth=0)
         style: dict[str, Any] = {"color": colors[row], "linewidth": 1.6, "markersize": 4}
         style["marker"] = "" if ticks is None else "o"
