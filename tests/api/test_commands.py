@@ -222,7 +222,8 @@ def test_train_with_new_rows_and_answers_trains_the_advised_model(
     assert first.status == 0 and "audit --answers" in first.out
     assert json.loads((tmp_path / "first" / "report.json").read_text())["method"] == "ERM"  # without answers
     again = ("--new-rows", tmp_path / "new.csv", "--out", tmp_path / "first", "--resume")  # what a stopped one prints
-    assert run_command(*words, *shortcut_option, *again).status == 0
+    resumed = run_command(*words, *shortcut_option, *again)
+    assert resumed.status == 0 and f"the finished audit in {folder} is taken" in " ".join(resumed.err.split())
     sheet = pd.read_csv(folder / "sheet.csv")
     assert list(sheet) == ["row", "line", "content", "answer"] and len(sheet) == 20 and sheet["answer"].isna().all()
     wrong = sheet.assign(answer="maybe")

@@ -140,7 +140,7 @@ def _run_or_answer_audit(
 ) -> Any:  # an Audit, see above
     """Return an audit that chooses what to train: a new one by ``new_rows``, or that of ``answers``, read into it.
 
-    Where the training ``continues``, its finished audit is taken as it is.
+    Where the training ``continues``, its finished audit is taken, with a warning: it may be of other rows.
     """
     from logit_correction.runs.folder import check_folder_unlocked
     from logit_correction.shortcuts import audit as audits
@@ -155,7 +155,9 @@ def _run_or_answer_audit(
     if answers is None and not (continues and is_audited):
         audit = audits.audit(config, folder, new_rows=new_rows, single=single, progress=True)
     else:
-        if answers is not None and (answers.parent / audits.AUDIT).is_file():
+        if answers is None:
+            warn_user(f"the finished audit in {folder} is taken: --new-rows is not read again. Remove it to audit anew")
+        elif (answers.parent / audits.AUDIT).is_file():
             folder = answers.parent  # of an earlier `train --new-rows`, whose own folder holds ERM
         elif not is_audited:
             raise InputError(
