@@ -16,22 +16,30 @@
   let state = load();
   let isGrid = false;
 
+  // Answers are kept twice: in the tab's history, which a reload always finds again (some browsers at times lose what a page
+  // from a file has just put into localStorage), and in localStorage, which outlasts the tab.
   function load() {
-    const empty = { answers: {}, current: 0, history: [] };
+    const isValid = (kept) => kept?.key === sheet.key && kept.answers && Array.isArray(kept.history) && items[kept.current];
+    const kept = [history.state, readStorage()].filter(isValid);
+    kept.sort((one, other) => other.time - one.time);
+    return kept[0] ?? { key: sheet.key, answers: {}, current: 0, history: [] };
+  }
+
+  function readStorage() {
     try {
-      const stored = JSON.parse(localStorage.getItem(sheet.key));
-      const isValid = stored && stored.answers && Array.isArray(stored.history) && items[stored.current];
-      return isValid ? stored : empty;
+      return JSON.parse(localStorage.getItem(sheet.key));
     } catch {
-      return empty; // a browser that keeps nothing, or something else under this key
+      return null; // a browser that keeps nothing, or something else under this key
     }
   }
 
   function keep() {
+    state.time = Date.now();
+    history.replaceState(state, "");
     try {
       localStorage.setItem(sheet.key, JSON.stringify(state));
     } catch {
-      // The answers then last as long as the page is open.
+      // The answers then last as long as the tab.
     }
   }
 
