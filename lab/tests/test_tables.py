@@ -90,7 +90,18 @@ def test_figures_and_outcome_use_the_metric_of_each_column_and_name_equal_rows()
         "LC has the highest group-balanced accuracy in 1 of 2 columns."
     )
     even = replace(benchmark, column_metrics={"1": "average", "2": "average"})
-    assert "ERM and LC are best, or level with the best, in 2 of 2 columns" in describe(even, make_results())
+    assert "ERM and LC are best, or level with the best, in 1 of 2 columns" in describe(even, make_results())
+
+
+def test_describe_outcome_does_not_judge_a_row_of_one_seed_without_predictions() -> None:
+    """Neither as level with the best nor as worse; a column where nothing is judged has no winner."""
+    results = make_results()
+    weak = results[(results["row"] == "ERM") & (results["seed"] == 0)].assign(row="JTT", method="JTT")
+    outcome = describe(make_benchmark(), pd.concat([results, weak]))
+    assert outcome.startswith("LC has the highest group-balanced accuracy in 1 of 2 columns.")
+    assert outcome.endswith("not judged.")
+    one_seed = describe(make_benchmark(), results[results["seed"] == 0])
+    assert one_seed.endswith("not judged.") and "highest" not in one_seed
 
 
 def test_format_markdown_has_differences_and_tuning_after_the_first_table() -> None:

@@ -202,12 +202,17 @@ class Difference:
     seeds: int
 
     @property
-    def is_significant(self) -> bool:
-        """Whether the interval leaves out 0."""
-        return abs(self.mean) > self.margin
+    def has_interval(self) -> bool:
+        """Whether more than one seed, or predictions, tell how much of it may be chance."""
+        return not math.isnan(self.margin)
+
+    @property
+    def interval_holds_zero(self) -> bool:
+        """Whether chance alone may explain it; false where there is no interval."""
+        return abs(self.mean) <= self.margin
 
     def __str__(self) -> str:
-        if math.isnan(self.margin):
+        if not self.has_interval:
             return f"{self.mean:+.1f}"
         return f"{self.mean:+.1f} ({self.mean - self.margin:+.1f} to {self.mean + self.margin:+.1f})"
 
@@ -271,14 +276,22 @@ class Comparison:
 
     def find_best_rows(self, column: str) -> list[str]:
         """Return the best row of a column, then those whose difference from it may be chance."""
+        best, differences = self._compare_with_best_row(column)
+        return [
+            best,
+            *(row for row, difference in differences.items() if difference and difference.interval_holds_zero),
+        ]
+
+    def count_unjudged_rows(self, column: str) -> int:
+        """Return of how many rows it cannot be said whether their difference from the best row is chance."""
+        _, differences = self._compare_with_best_row(column)
+        return sum(difference is None or not difference.has_interval for difference in differences.values())
+
+    def _compare_with_best_row(self, column: str) -> tuple[str, dict[str, Difference | None]]:
+        """Return the row of the highest mean, and the difference of each other row from it in order of their means."""
         ranked = self.means[column].dropna().sort_values(ascending=False, kind="stable")
         best, *others = map(str, ranked.index)
-        leaders = [best]
-        for row in others:
-            difference = self.estimate_difference(column, row, best)
-            if difference is None or not difference.is_significant:
-                leaders.append(row)
-        return leaders
+        return best, {row: self.estimate_difference(column, row, best) for row in others}
 
     def _get_scores(self, column: str, row: str) -> pd.Series[float]:
         """Return the accuracies of the runs of a cell by seed."""

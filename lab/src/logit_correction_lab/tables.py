@@ -225,7 +225,12 @@ def describe_outcome(benchmark: Benchmark, results_table: pd.DataFrame, comparis
     columns = [column for column in benchmark.columns if column in means and means[column].count() > 1]
     if not columns:
         return "No column has two finished rows, so there is nothing to compare."
-    leaders = [comparison.find_best_rows(column) for column in columns]
+    num_unjudged = {column: comparison.count_unjudged_rows(column) for column in columns}
+    judged = [column for column in columns if num_unjudged[column] < means[column].count() - 1]
+    caveat = " Differences of one seed without predictions are not judged." if any(num_unjudged.values()) else ""
+    if not judged:
+        return f"No column has two rows of which more than one seed, or predictions, are known.{caveat}"
+    leaders = [comparison.find_best_rows(column) for column in judged]
     num_first = Counter(rows[0] for rows in leaders if len(rows) == 1)
     counts = num_first or Counter(row for rows in leaders for row in rows)
     top = max(counts.values())
@@ -235,13 +240,13 @@ def describe_outcome(benchmark: Benchmark, results_table: pd.DataFrame, comparis
         verb = "is" if len(best) == 1 else "are"
         return (
             f"No row has a higher {metric} accuracy than all others by more than chance. {format_list(best)} {verb} "
-            f"best, or level with the best, in {place}."
+            f"best, or level with the best, in {place}.{caveat}"
         )
     verb = "has" if len(best) == 1 else "each have"
     outcome = f"{format_list(best)} {verb} the highest {metric} accuracy in {place}."
-    if num_first.total() < len(columns):
+    if num_first.total() < len(judged):
         outcome += " In the other columns the differences between the best rows may be chance."
-    return outcome
+    return outcome + caveat
 
 
 def _describe_environments(results_table: pd.DataFrame) -> list[str]:
