@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from logit_correction.spreadsheets import unescape_spreadsheet_texts, write_spreadsheet_csv
 
 TEXTS = st.lists(st.text(alphabet="ab1.,;|\t\n\r\"' =+-@\uff1d", max_size=8), min_size=1, max_size=5)
-NUMBER = re.compile(r"[+-][\d.,]+")
+NUMBER_OR_SIGN = re.compile(r"[+-]([\d.,]|$)")
 
 
 def write_and_read(texts: list[str], file: Path) -> pd.DataFrame:
@@ -32,7 +32,7 @@ def test_no_cell_is_a_formula_at_any_separator_and_texts_are_read_back(tmp_path:
     for separator in ",;|\t":
         with file.open(newline="") as opened:
             cells = [cell for row in csv.reader(opened, delimiter=separator) for cell in row]
-        formulas = [cell for cell in cells if re.match("[=+\\-@\t\r\n\uff1d]", cell) and not NUMBER.match(cell)]
+        formulas = [cell for cell in cells if re.match("[=+\\-@\t\r\n\uff1d]", cell) and not NUMBER_OR_SIGN.match(cell)]
         assert not formulas, separator
 
 
@@ -53,7 +53,7 @@ def test_formulas_are_escaped_at_the_start_and_after_a_separator(tmp_path: Path,
 
 
 def test_numbers_and_other_texts_are_not_escaped(tmp_path: Path) -> None:
-    texts = ["-3.5", "+1e-5", "-1,000", "a-b", "yes = no", "it's; fine"]
+    texts = ["-3.5", "+1e-5", "-1,000", "+", "-", "a-b", "yes = no", "it's; fine", "a\r\nb\n\nc"]
     assert write_and_read(texts, tmp_path / "sheet.csv")["text"].tolist() == texts
     assert pd.read_csv(tmp_path / "sheet.csv", dtype=str)["text"].tolist() == texts
 

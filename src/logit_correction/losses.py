@@ -315,8 +315,9 @@ class LogitCorrectedLoss(nn.Module):
             labels that are rare for an attribute even further.
         label_smoothing: In [0, 1]; spread in proportion to the row's prior, not evenly;
             see ``functional.logit_corrected_cross_entropy``.
-        weight: (L,) of each label, as that of ``torch.nn.CrossEntropyLoss``. To weigh single rows, take
-            ``reduction="none"`` and weigh what it returns.
+        weight: (L,) of each label, as that of ``torch.nn.CrossEntropyLoss``; but a smoothed row weighs as its own
+            label, where that loss weighs each label's share. To weigh single rows, take ``reduction="none"`` and weigh
+            what it returns.
         reduction: none, mean or sum over the rows.
 
     Raises:

@@ -23,10 +23,12 @@ if TYPE_CHECKING:
 #: The start of what may become a cell: of the text, or behind what separates cells or rows in some locale.
 _START = r"(?:^|(?<=[;|\t\r\n]))"
 
-#: What makes it a formula, behind quotes that a program may remove; the last four are of East Asian keyboards.
-_FORMULA = r"""(?=["']*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])"""
+#: What makes it a formula, behind quotes that a program may remove; the last four are of East Asian keyboards. A line
+#: break right behind another one, as between paragraphs, begins no cell.
+_FORMULA = r"""(?=["']*(?:[=+\-@\t\uff1d\uff0b\uff0d\uff20]|(?<![\r\n])(?<![\r\n]['"])[\r\n]))"""
 
-_NUMBER = re.compile(r"[+-][\d.,]+(?:[eE][+-]?\d+)?")
+#: What begins like a formula and is none: a number, or a sign alone, as of labels.
+_NUMBER_OR_SIGN = re.compile(r"[+-](?:[\d.,]+(?:[eE][+-]?\d+)?)?")
 
 
 def write_spreadsheet_csv(frame: pd.DataFrame, path: Path) -> None:
@@ -61,10 +63,10 @@ def unescape_spreadsheet_texts(frame: pd.DataFrame) -> pd.DataFrame:
 def escape_formula(text: str) -> str:
     """Return a text with an apostrophe in front of each part that a spreadsheet program would compute.
 
-    >>> escape_formula("=1+1"), escape_formula("good;=1+1"), escape_formula("-3.5"), escape_formula("yes")
-    ("'=1+1", "good;'=1+1", '-3.5', 'yes')
+    >>> escape_formula("=1+1"), escape_formula("good;=1+1"), escape_formula("-3.5"), escape_formula("+")
+    ("'=1+1", "good;'=1+1", '-3.5', '+')
     """
-    return text if _NUMBER.fullmatch(text) else re.sub(_START + _FORMULA, "'", text)
+    return text if _NUMBER_OR_SIGN.fullmatch(text) else re.sub(_START + _FORMULA, "'", text)
 
 
 def choose_csv_quoting(cells: Iterable[Any]) -> Literal[0, 2]:

@@ -317,6 +317,7 @@ class TrainingRows:
         view_inputs: The rows in the forms that views need; None if a loop of your own leaves it out.
         names: N names for people, such as files; None if rows are only numbered.
         numbers: (N,) long, the number of each row in the whole data set; by default 0..N-1.
+        num_table_rows: Number of rows of the whole data set; None if unknown.
         lines: (N,) long, the line of a CSV in which each row stands, the header being line 1; by default numbers + 2.
         epochs: Epochs that the user asked for; 0 if a loop of your own leaves it out.
         held_out: The validation rows, without attributes unless the method declares ``needs_valid_attributes``; None if
@@ -329,6 +330,7 @@ class TrainingRows:
     view_inputs: ViewInputs | None = None
     names: Sequence[str] | None = None
     numbers: Tensor | None = None
+    num_table_rows: int | None = None
     lines: Tensor | None = None
     epochs: int = 0
     held_out: TrainingRows | None = None

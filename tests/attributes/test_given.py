@@ -38,7 +38,7 @@ def write_table(path: Path, /, **columns: Any) -> str:
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])
 def test_given_file_names_rows_by_their_number_in_the_data_set(suffix: str, small_table, tmp_path) -> None:
-    file = write_table(tmp_path / f"a.{suffix}", row=[3, 99, 7, 60, 20, 4], attribute=["b", "zz", "a", "b", None, "c"])
+    file = write_table(tmp_path / f"a.{suffix}", row=[3, 80, 7, 60, 20, 4], attribute=["b", "zz", "a", "b", None, "c"])
     estimator = train_estimator(Given(file), small_table)
     assert estimator.attribute_names == ["a", "b", "c"]
     # Row 11 is not in the file, and row 20 has an empty cell.
@@ -86,10 +86,11 @@ def test_given_reads_a_column_of_the_data_or_of_the_file(small_table, tmp_path) 
         ({"file": ["x"], "attribute": ["a"]}, r"has no column row, line or path: name each row"),
         ({"row": [7, 3], "atribute": ["a", "b"]}, r"no column 'attribute' \(did you mean atribute\?\)"),
         ({"row": [7, 3, 7], "attribute": ["a", "b", "a"]}, "row '7' is empty or stands there twice"),
-        ({"row": [1000, 1001], "attribute": ["a", "b"]}, r"gives no attribute to the rows .* such as '1000'"),
+        ({"row": [70, 71], "attribute": ["a", "b"]}, r"gives no attribute to the rows .* such as '70'"),
+        ({"row": [7, 88], "attribute": ["a", "b"]}, "has row 88, but the rows of the data are 0 to 87: count from 0"),
         ({"line": [1, 2], "attribute": ["a", "b"]}, "has a row for line 1, but line 1 is the header"),
         (
-            {"row": [99, 7, 11, 3], "attribute": [*"abab"], "label": ["x", "label 1", None, "label 1"]},
+            {"row": [80, 7, 11, 3], "attribute": [*"abab"], "label": ["x", "label 1", None, "label 1"]},
             "row '3' has label 'label 1', but 'label 0' in the data",
         ),
     ],

@@ -109,10 +109,15 @@ def test_what_may_be_misread_is_told() -> None:
             "age": np.where(np.arange(300) % 10, values, -999),
             "tweet": 10**17 + np.arange(300),
             "score": values,
+            "income": [f"{value * 7:,.0f}".replace(",", ".") for value in values],
+            "weight": [f"{value / 1000:.3f}" for value in values],
         }
     )
+    frame.loc[0, "income"] = "994"
     columns, _, notes = fit_columns(frame, train=200)
-    assert [*columns.fitted_columns] == ["age", "score"]
+    assert {*columns.fitted_columns} == {"age", "score", "income", "weight"}
+    assert any("may stand between thousands" in note and "and '994'" in note for note in notes)
+    assert not any("'weight'" in note for note in notes)
     for fault in (
         "has a unit",
         "give `decimal` and `thousands`",
@@ -130,6 +135,13 @@ def test_thousands_are_parted_by_any_blank() -> None:
     )
     columns, _, _ = fit_columns(frame, number_format=NumberFormat(thousands=" "), numbers=["price"])
     assert columns.fitted_columns["price"]["range"] == [1900.0, 1959.0]
+
+
+def test_names_that_no_row_shares_are_left_out_of_few_rows_too() -> None:
+    """Names that no row shares; numbers may differ in each row."""
+    frame = pd.DataFrame({"review": [f"review {row}" for row in range(40)], "price": np.arange(40) ** 2})
+    columns, _, notes = fit_columns(frame, train=30)
+    assert [*columns.fitted_columns] == ["price"] and any("'review'" in note for note in notes)
 
 
 def test_name_column_with_mostly_unique_texts_is_left_out() -> None:

@@ -75,6 +75,19 @@ def test_image_folder_reads_a_folder_per_split(tmp_path: Path) -> None:
         assert all(abs(value - start) <= 5 for value in get_brightness(table, table.split[name]))
 
 
+def test_images_beside_the_labels_of_other_splits_are_named(root: Path, tmp_path: Path) -> None:
+    (tmp_path / "set").mkdir()
+    root.rename(tmp_path / "set" / "train")
+    save_image(tmp_path / "set" / "test" / "1.png", 200)
+    table = build_source(tmp_path / "set").build()
+    assert any("hence without a label: test/1.png" in note for note in table.notes)
+
+
+def test_blanks_around_the_name_of_a_folder_are_not_of_its_label(root: Path) -> None:
+    (root / "cat").rename(root / "cat ")
+    assert build_source(root).build().label_names == ["cat", "dog"]
+
+
 def test_image_folder_reports_unreadable_images(root: Path) -> None:
     (root / "cat" / "0.png").write_bytes(b"")
     (root / "dog" / "9.png").write_bytes(b"no image")

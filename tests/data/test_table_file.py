@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from PIL import Image
@@ -74,6 +75,31 @@ def test_unnamed_index_and_split_columns_are_not_features(tmp_path: Path) -> Non
     assert "the column 'split' is not used: give `split='split'` to use it" in table.notes
     for options in ({"features": ["age", "split"]}, {"features": "*", "categorical": "split"}):
         assert "split" in build_source(tmp_path / "rows.csv", **options).build().columns
+
+
+def test_split_numbers_are_read_only_where_one_is_that_of_test(tmp_path: Path) -> None:
+    """0 and 1 alone may be the answer to "is it a training row?"."""
+    numbers = FRAME["part"].map({"train": 0, "dev": 1, "test": 2})
+    FRAME.assign(part=numbers).to_csv(tmp_path / "rows.csv", index=False)
+    table = build_source(tmp_path / "rows.csv", text="text", split="part").build()
+    assert {name: len(rows) for name, rows in table.split.items()} == {"train": 18, "valid": 6, "test": 6}
+    FRAME.assign(part=numbers % 2).to_csv(tmp_path / "rows.csv", index=False)
+    with pytest.raises(InputError, match=r"split '0' is not one of train, valid, test and new \(numbers are, if"):
+        build_source(tmp_path / "rows.csv", text="text", split="part").build()
+
+
+def test_name_that_often_stands_for_no_value_is_told(tmp_path: Path) -> None:
+    frame = FRAME.assign(mood=np.where(np.arange(ROWS) % 3, FRAME["mood"], "NA"))
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    notes = build_source(tmp_path / "rows.csv", text="text", attribute="writer").build().notes
+    assert [note for note in notes if note.startswith("'NA' counts as a name of the label")]
+    assert not any("of the attribute" in note for note in notes)
+
+
+def test_blank_lines_above_the_heading_are_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("\n\n" + FRAME.to_csv(index=False))
+    table = build_source(tmp_path / "rows.csv", text="text").build()
+    assert table.texts == FRAME["text"].tolist() and table.lines is not None and table.lines[0] == 4
 
 
 @pytest.mark.parametrize("values", [[[0, i] for i in range(ROWS)], [None if i % 2 else {"a": i} for i in range(ROWS)]])

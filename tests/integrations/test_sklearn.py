@@ -158,6 +158,10 @@ def test_texts_are_fitted_and_predicted() -> None:
         classifier.predict(np.zeros((2, 3)))
     with pytest.raises(InputError, match=r"0 rows: give at least one$"):
         classifier.predict([])
+    with pytest.raises(InputError, match="is one text: give a list"):
+        classifier.predict("lovely sun")
+    with pytest.raises(InputError, match="row 0: has no text"):
+        classifier.predict([None, "lovely sun"])
 
 
 def test_frames_are_checked_for_columns_names_and_missing_values(

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from logit_correction import Run, load, train
+from logit_correction import InputError, Run, load, train
 from logit_correction.attributes.mst import select_second_environment
 from logit_correction.networks.base import DropoutLinear
 from logit_correction.networks.small import MLP
+from logit_correction.runs.assemble import prepare_run
+from logit_correction.runs.options import complete_config
 from logit_correction.seeds import make_generator
+from logit_correction.training.display import Display
 
 ERM_CONFIG: dict[str, Any] = {
     "data": {"name": "Digits"},
@@ -55,6 +59,38 @@ def test_retraining_keeps_the_features_and_reports_the_labels_read(
     assert len(run.report.epochs_per_stage) == 1
     inputs = torch.rand(20, 3, 8, 8)
     assert not torch.equal(before(inputs), after(inputs))
+
+
+def test_estimator_does_not_begin_with_weights_that_have_learned_its_rows(finished_run: Run) -> None:
+    """A copy of the finished network would be "held out" of rows that it was trained on."""
+    config = {**ERM_CONFIG, "network": {"name": "FromRun", "run": str(finished_run.path)}}
+    prepared = prepare_run(
+        complete_config({**config, "method": {"name": "PostHoc", "attributes": "CrossFitted"}}), Display()
+    )
+    trained = [weight for weight in prepared.algorithm.network.parameters() if weight.dim() > 1]
+    assert all(
+        any(map(partial(torch.equal, weight), finished_run.model.algorithm.parameters())) for weight in trained[:-1]
+    )
+    fresh = [weight for weight in prepared.algorithm.attributes.parameters() if weight.dim() > 1]
+    assert {tuple(weight.shape) for weight in trained[:-1]} <= {tuple(weight.shape) for weight in fresh}
+    assert not any(torch.equal(one, other) for one in trained for other in fresh if one.shape == other.shape)
+    assert prepared.config.biased_network is not None and prepared.config.biased_network.name == "MLP"
+
+
+def test_post_hoc_leaves_a_finished_network_with_batch_normalisation_as_it_is(tmp_path: Path) -> None:
+    erm = train(**ERM_CONFIG | {"epochs": 1}, network="ConvNet", out=tmp_path / "erm", page=False)
+    network = {"name": "FromRun", "run": str(erm.path)}
+    method = {"name": "PostHoc", "attributes": "TrueAttributes"}
+    corrected = train(**ERM_CONFIG | {"method": method, "epochs": 1}, network=network, out=tmp_path / "run", page=False)
+    inputs = torch.rand(20, 3, 8, 8)
+    before, after = (run.model.algorithm.network.eval() for run in (erm, corrected))
+    assert torch.equal(before(inputs), after.head.head(after.features(inputs)))
+
+
+def test_last_layer_refuses_a_selection_by_the_rows_that_it_learns(tmp_path: Path) -> None:
+    config = ERM_CONFIG | {"method": {"name": "LastLayer"}, "selection": "valid_average"}
+    with pytest.raises(InputError, match="LastLayer learns from these rows: take last"):
+        train(**config, out=tmp_path / "run")
 
 
 def test_last_layer_weighs_every_validation_group_equally(build, make_table) -> None:

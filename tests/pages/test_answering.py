@@ -88,6 +88,25 @@ def test_form_keeps_answers_of_its_sheet_after_reload(browser: Any, tmp_path: Pa
     assert find_part(browser, "count").text == "0 of 5"
 
 
+def test_form_loses_no_answers_that_another_tab_gave(browser: Any, tmp_path: Path) -> None:
+    """Another tab has stored an answer to the last row and none of this tab's, which it was opened before."""
+    open_page(browser, tmp_path, render_sheet(make_sheet(4), LABELS))
+    press(browser, "1")
+    browser.execute_script(
+        "const key = JSON.parse(document.getElementById('answering-sheet').textContent).key;"
+        "const answers = { 3: { number: 1, time: Date.now() } };"
+        "localStorage.setItem(key, JSON.stringify({ ...JSON.parse(localStorage.getItem(key)), answers }));"
+        "dispatchEvent(new StorageEvent('storage', { key }));"
+    )
+    assert find_part(browser, "count").text == "2 of 4"
+    press(browser, "u", "2", "1")
+    browser.refresh()
+    assert find_part(browser, "count").text == "3 of 4"
+    find_part(browser, "save").click()
+    write_spreadsheet_csv(make_sheet(4).assign(answer=["=1+1", "cat", "", "=1+1"]), tmp_path / "expected.csv")
+    assert read_saved(tmp_path) == (tmp_path / "expected.csv").read_text(encoding="utf-8")
+
+
 def test_form_moves_by_arrow_keys_and_changes_answers(browser: Any, tmp_path: Path) -> None:
     from selenium.webdriver.common.keys import Keys
 

@@ -132,6 +132,9 @@ def test_page_headline_names_results_below_the_majority_class_or_a_net_loss(
     ]
     page = ParsedPage(render_report_page(folders)).text
     assert majority_sentence in page and page.index(majority_sentence) < page.index("Bias-conflicting accuracy:")
+    # Groups leave out rows without an attribute, so they do not tell the most frequent label of all rows.
+    partly_unknown = change_report(folders[0], lambda report: report["test"].update(count=report["test"]["count"] + 1))
+    assert "Always" not in ParsedPage(render_report_page([partly_unknown])).text
     assert "Always" not in ParsedPage(render_report_page(folders[1:])).text
     assert "all test rows LC loses" in page  # and conflicting rows do not gain
     worse = {"ERM": (0.99, 0.8), "JTT": (0.9, 0.8), "LC": (0.9, 0.9)}

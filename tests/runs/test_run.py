@@ -288,3 +288,12 @@ def test_forged_report_entries_are_named(digits_run: Path, run: Run, tmp_path: P
         (copy / "report.json").write_text(json.dumps(report | {"data": {**report["data"], entry: value}}))
         with pytest.raises(InputError, match=message):
             load(copy).predict(draw_people(3, 0))
+
+
+def test_run_trained_in_half_precision_predicts_what_its_report_evaluates(tmp_path: Path) -> None:
+    data = {"name": "Digits", "minority_ratio": 0.1}
+    run = train(data, tmp_path / "run", method="ERM", precision="bf16-mixed", epochs=2, threads=1, page=False)
+    table = run.source.build()
+    reported = Predictions.load(run.path / "predictions.parquet")
+    probability = run.predict_proba(table.inputs.images(table.split["test"]))
+    np.testing.assert_allclose(probability, reported.probabilities, atol=6e-3)  # stored in half precision

@@ -526,6 +526,13 @@ def test_sheet_saved_by_a_spreadsheet_program_is_read(copy: Audit, tmp_path: Pat
     sheet.assign(**{" Answer": "ill"}).to_csv(tmp_path / "unicode.csv", index=False, encoding="utf-16", sep="\t")
     again = copy.answer(tmp_path / "unicode.csv", replace_answers=True)
     assert (again.new_rows["label_number"] >= 0).sum() == 20
+    rewritten = sheet.assign(content=[f"\u00e9 {content}\r\n".replace(" ", "\n") for content in sheet["content"]])
+    rewritten.loc[0, "content"] = None
+    assert (
+        copy.answer(rewritten.assign(**{" Answer": "well"}), replace_answers=True).summary["new_rows"]["answers"] == 20
+    )
+    with pytest.raises(InputError, match="more than one column 'answer'"):
+        copy.answer(sheet.assign(answer="ill"))
     for row in ("9" * 5000, "-1", "1.5"):
         with pytest.raises(InputError, match="was not asked"):
             copy.answer(pd.DataFrame({"row": [row], "answer": "ill"}))

@@ -89,6 +89,15 @@ class WatchedLC(Watched, LC):
     pass
 
 
+class FlippedLC(WatchedLC):
+    def end_epoch(self):
+        done = super().end_epoch()
+        if self.in_pretraining:
+            folder = os.environ["WATCH"]
+            torch.save(self.attributes.target, f"{folder}/target{os.environ['LOCAL_RANK']}.pt")
+        return done
+
+
 def normalised(info):
     return torch.nn.Sequential(torch.nn.BatchNorm1d(6), torch.nn.Linear(6, info.num_labels))
 """
@@ -107,6 +116,7 @@ CASES = COMPARED | {
         *("--network", "own_module.normalised"),
     ),
     "stopped": ("StoppedLC", *COMPARED["LC"][1:]),
+    "flipped": ("FlippedLC", "--method.attributes", "XRM", "--method.attributes.epochs", "3"),
 }
 
 #: Trains one case after another.
@@ -193,6 +203,12 @@ def test_two_processes_train_the_weights_of_one_process(name: str, trained_by_tw
     ]
     counts = [[(group["count"], group["correct"]) for group in report["test"]["groups"]] for report in reports]
     assert counts[0] == counts[1]
+
+
+@pytest.mark.slow
+def test_labels_that_twins_flip_are_those_of_both_processes(folder: Path, trained_by_two_processes: Path) -> None:
+    first, second = (torch.load(folder / "flipped" / f"target{rank}.pt", weights_only=True) for rank in range(2))
+    assert torch.equal(first, second)
 
 
 @pytest.mark.slow

@@ -64,8 +64,8 @@ class Clusters(AttributeEstimator):
         """Choose the biased network.
 
         Args:
-            attributes: ``Online`` with a head start; given by its name alone, one of two epochs. If its ``epochs``
-                equal its ``head_start_epochs``, the estimates are static.
+            attributes: ``Online`` with ``head_start_epochs``; ``Clusters()`` has two. If its ``epochs`` equal these,
+                the estimates are static.
 
         Raises:
             InputError: It is another estimator, or has no head start.

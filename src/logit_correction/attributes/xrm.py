@@ -10,6 +10,7 @@ from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.base import AttributeEstimator
 from logit_correction.attributes.folds import FoldNetworks, draw_halves
+from logit_correction.distributed import concatenate_over_processes
 from logit_correction.errors import check_range
 from logit_correction.seeds import StepRandomness, make_generator
 from logit_correction.types import Batch, Inputs, Stage, Step, ViewInputs
@@ -65,7 +66,8 @@ class XRM(AttributeEstimator):
         flip_probability = (confidence - 1 / num_labels) * num_labels / (num_labels - 1)
         uniform = torch.rand(rows.shape, generator=randomness.next(rows.device), device=rows.device)
         is_flipped = (prediction != target) & (uniform < flip_probability)
-        self.target.index_copy_(0, batch.index, prediction.where(is_flipped, target))
+        new_target = concatenate_over_processes(prediction.where(is_flipped, target))
+        self.target.index_copy_(0, concatenate_over_processes(batch.index), new_target)
         return Step(loss, {"loss_twins": loss.detach(), "flipped": is_flipped.float().mean()})
 
     def collect_outputs(self, batch: Batch) -> Tensor:

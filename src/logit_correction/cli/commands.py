@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from shlex import quote
 from typing import Any, Literal, TextIO
 
 from jsonargparse.typing import PositiveInt
@@ -78,7 +79,12 @@ def train_command(
     if out is None:
         raise InputError("--out is missing: give the folder to write the run into")
     if new_rows is not None or answers is not None:
+        from logit_correction.runs.folder import CONFIG, check_run_folder
+
         continues = resume or seeds > 1
+        for folder, seed_config in _list_seed_configs(config, out, seeds).items():
+            if not (continues and (folder / CONFIG).is_file()):
+                check_run_folder(folder, seed_config, resume=False)
         audit = _run_or_answer_audit(
             config, out, continues, new_rows, answers, single, replace_answers, user_options, trust_code
         )
@@ -93,15 +99,19 @@ def train_command(
 
 
 def _train_seeds(config: RunConfig, out: Path, resume: bool, seeds: int) -> int:
-    """Train one run into ``out``, or one for each of several seeds into a folder of its own there."""
+    return _train_runs(_list_seed_configs(config, out, seeds), out, resume or seeds > 1)
+
+
+def _list_seed_configs(config: RunConfig, out: Path, seeds: int) -> dict[Path, RunConfig]:
+    """Return the config of one run in ``out``, or of each of several seeds in a folder of its own there."""
     if seeds == 1:
-        return _train_runs({out: config}, out, resume)
+        return {out: config}
     first_seed = config.training.seed
     check_range("the last --seed", first_seed + seeds - 1, 0, 2**63 - 1)
-    configs = {}
-    for seed in range(first_seed, first_seed + seeds):
-        configs[out / f"seed-{seed}"] = replace(config, training=replace(config.training, seed=seed))
-    return _train_runs(configs, out, resume=True)
+    return {
+        out / f"seed-{seed}": replace(config, training=replace(config.training, seed=seed))
+        for seed in range(first_seed, first_seed + seeds)
+    }
 
 
 def _train_runs(configs: Mapping[Path, RunConfig], out: Path, resume: bool) -> int:
@@ -162,7 +172,7 @@ def _run_or_answer_audit(
         elif not is_audited:
             raise InputError(
                 f"{answers} is not a file in the folder of an audit, and {folder} is not an audit: read the sheet by "
-                f"`logit-correction audit --answers {answers} --out AUDIT`, and train what that prints"
+                f"`logit-correction audit --answers {quote(str(answers))} --out AUDIT`, and train what that prints"
             )
         audit = audits.Audit(folder, trust_code=trust_code)
         audit.check_options(config, set(user_options) - {"refit"})

@@ -10,6 +10,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
+from logit_correction.data.cells import GAPS
 from logit_correction.data.column_kinds import MIN_ROWS_PER_NAME
 from logit_correction.data.labels import (
     check_labels_distinct,
@@ -27,7 +28,7 @@ from logit_correction.data.table import DataTable
 from logit_correction.errors import InputError
 from logit_correction.types import UNKNOWN_ATTRIBUTE
 
-#: Numbers of splits, as published metadata have them.
+#: Numbers of splits, as published metadata have them; 0 and 1 alone may as well mean no and yes.
 SPLIT_NUMBERS = {"0": "train", "1": "valid", "2": "test"}
 
 #: More labels than these may be a continuous number, more attribute values an identifier.
@@ -105,6 +106,8 @@ def build_table(
             *rows.notes,
             *_describe_copies(prepared, split),
             *describe_equal_numbers(label_names),
+            *_describe_names_of_gaps("label", label_names),
+            *_describe_names_of_gaps("attribute", attribute_names),
             *reader_notes,
             *prepared.notes,
         ),
@@ -122,13 +125,18 @@ def _read_splits(rows: Rows, errors: RowErrors) -> list[str | None]:
     """Return the split of each row, and note rows that have none; None for all if no split is given."""
     if rows.split is None:
         return [None] * len(rows)
-    aliases = SPLIT_ALIASES | SPLIT_NUMBERS
-    splits = [aliases.get((name or "").strip().lower().removesuffix(".0")) for name in rows.split]
+    names = [(name or "").strip().lower().removesuffix(".0") for name in rows.split]
+    has_numbers = "2" in names
+    aliases = SPLIT_ALIASES | (SPLIT_NUMBERS if has_numbers else {})
+    splits = [aliases.get(name) for name in names]
     for row, name in enumerate(rows.split):
         if name is None:
             errors.add(row, "has no split")
         elif splits[row] is None:
-            errors.add(row, f"split {name!r} is not one of train, valid, test and new")
+            number = (
+                "" if has_numbers or names[row] not in SPLIT_NUMBERS else " (numbers are, if there is a 2 for test)"
+            )
+            errors.add(row, f"split {name!r} is not one of train, valid, test and new{number}")
     return splits
 
 
@@ -156,6 +164,20 @@ def _check_label_names(rows: Rows, names: Sequence[str]) -> None:
     if len(names) < 2:
         raise InputError(f"{rows.place} has {len(names)} label: a classifier needs rows of at least two labels")
     check_labels_distinct(rows.label, names, rows.place)
+
+
+def _describe_names_of_gaps(kind: str, names: Sequence[str]) -> list[str]:
+    """Return a note on names that often stand for no value; none without such.
+
+    Args:
+        kind: What the names are of.
+        names: Of labels or attributes.
+    """
+    return [
+        f"{name!r} counts as a name of the {kind} like any other: leave the cell empty, if it means missing"
+        for name in names
+        if len(name) > 1 and name.lower() in GAPS
+    ]
 
 
 def _describe_copies(prepared: PreparedInputs, split: Mapping[str, Tensor]) -> list[str]:

@@ -215,6 +215,23 @@ def _convert_to_numbers(values: pd.Series[Any], kind: ColumnKind) -> NDArray[np.
     return KINDS[kind.name].parse(values)
 
 
+def describe_likely_thousands(texts: Sequence[str]) -> str:
+    """Return two numbers of a column whose points or commas seem to stand between thousands; or "".
+
+    All with one are whole thousands then, and all others are less than 1000.
+
+    Args:
+        texts: The cells as they were written.
+
+    >>> describe_likely_thousands(["12.077", "5.941", "994"]), describe_likely_thousands(["12.07", "5.941", "994"])
+    (" ('12.077' and '994')", '')
+    """
+    grouped = [text for text in texts if re.fullmatch(r"[+-]?[1-9]\d{0,2}([.,]\d{3})+", text, re.ASCII)]
+    small = [text for text in texts if re.fullmatch(r"[+-]?\d{1,3}", text, re.ASCII)]
+    is_likely = grouped and small and len(grouped) + len(small) == len(texts)
+    return f" ({grouped[0]!r} and {small[0]!r})" if is_likely else ""
+
+
 def describe_missing_code(numbers: NDArray[np.float64]) -> str:
     """Return a number of nines, such as -999, that lies far from all others of a column and so may mean a gap; or "".
 

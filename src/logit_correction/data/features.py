@@ -24,6 +24,7 @@ from logit_correction.data.column_kinds import (
     NAMES,
     ColumnKind,
     NumberFormat,
+    describe_likely_thousands,
     describe_missing_code,
     infer_column_kind,
     list_present_texts,
@@ -66,6 +67,8 @@ NOTES = {
     "identifier": "columns left out of the features, since every row has a whole number of its own, as identifiers do "
     "({numbers} keeps them)",
     "doubt": "columns that look like numbers or dates, but are read as names",
+    "thousands": "columns of numbers in which a point or a comma may stand between thousands ({decimal} and "
+    "{thousands} say so)",
     "day": "columns of dates with the day first ({dayfirst})",
     "month": "columns of dates with the month first ({dayfirst})",
     "zone": "columns of dates in which some name their time zone, while the others count as UTC",
@@ -73,6 +76,9 @@ NOTES = {
     "code": "columns of numbers in which one of nines lies far off (leave its cells empty, if it means missing)",
     "gaps": "columns with missing values, which count as the mean of training or as one more name",
 }
+
+#: The options that they name.
+OPTIONS_OF_NOTES = ("text", "path", "numbers", "dayfirst", "decimal", "thousands")
 
 
 class ColumnReader(Reader):
@@ -143,6 +149,7 @@ class ColumnReader(Reader):
             examples = {
                 "doubt": kind.doubt and f" ({kind.doubt})",
                 "code": describe_missing_code(values) if kind.name == "numbers" else "",
+                "thousands": self._describe_likely_thousands(rows.frame[name]) if kind.name == "numbers" else "",
                 "gaps": f" in {missing:,} of {len(rows):,} rows" if 0 < missing < len(rows) else "",
             }
             if kind.name == "dates":
@@ -156,13 +163,19 @@ class ColumnReader(Reader):
                 texts_left_out = format_first(notes["text"], separator="; ")
                 fault += f", or the column of texts by {format_option('data.text')}: {texts_left_out}"
             raise InputError(fault)
-        options = {name: format_option(f"data.{name}") for name in ("text", "path", "numbers", "dayfirst")}
+        options = {name: format_option(f"data.{name}") for name in OPTIONS_OF_NOTES}
         sentences = [
             f"{sentence.format(**options)}: {format_first(notes[key], separator='; ')}"
             for key, sentence in NOTES.items()
             if notes[key]
         ]
         return columns, rows.names, sentences
+
+    def _describe_likely_thousands(self, cells: pd.Series[Any]) -> str:
+        """Return numbers of a column of texts that may be thousands; "" if the user said how numbers are written."""
+        if self.number_format.thousands or cells.dtype.kind != "O":
+            return ""
+        return describe_likely_thousands(list_present_texts(cells))
 
     def _find_reason_to_leave_out(
         self, name: str, kind: ColumnKind, cells: pd.Series[Any], values: Array, place: str
@@ -181,7 +194,10 @@ class ColumnReader(Reader):
         """
         if kind.name == NAMES:
             different = len(pd.unique(values))
-            if different <= MAX_CATEGORIES_OF_MANY_ROWS or different * MIN_ROWS_PER_NAME <= len(values):
+            may_be_text = self.takes_all_columns and name not in self.chosen_kinds
+            names_each_row = may_be_text and different == len(values) > MIN_ROWS_PER_NAME
+            is_short = different <= MAX_CATEGORIES_OF_MANY_ROWS and not names_each_row
+            if is_short or different * MIN_ROWS_PER_NAME <= len(values):
                 return "", ""
             if not self.takes_all_columns:
                 fault = f"column {name!r} holds {different:,} different texts in {len(values):,} rows"

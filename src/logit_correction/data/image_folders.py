@@ -145,7 +145,10 @@ def find_labelled_images(root: Path, split_by_folder: Mapping[Path, str | None])
     hidden: list[Path] = []
     loose = []
     folder_of_file: dict[Path, Path] = {}
-    for parent in sorted({root, *(folder.parent for folder in split_by_folder if folder != root)} - {*split_by_folder}):
+    parents = {root, *(folder.parent for folder in split_by_folder if folder != root)}
+    if any(split_by_folder.values()):
+        parents.update(list_folder(root).folders)  # also splits without folders of labels
+    for parent in sorted(parents - {*split_by_folder}):
         listing = list_folder(parent)
         hidden += listing.hidden
         loose += listing.images
@@ -184,7 +187,7 @@ def find_labelled_images(root: Path, split_by_folder: Mapping[Path, str | None])
         names = [escape_undecodable(path.relative_to(root)) for path in paths]
         notes += [f"{fact}: {format_first(names, separator='; ')}"] if names else []
     labels = {
-        folder: None if split and folder.parent == root else normalize_text(escape_undecodable(folder.name))
+        folder: None if split and folder.parent == root else normalize_text(escape_undecodable(folder.name)).strip()
         for folder, split in split_by_folder.items()
     }
     rows = Rows(

@@ -155,7 +155,7 @@ class Table(DataSource):
             augment: Random changes of training images: none, crop-flip (small images), resized-crop-flip.
             decimal: What numbers have before their fraction; of a CSV separated by semicolons a comma, else a point.
             thousands: What numbers have between thousands.
-            encoding: Encoding of a CSV, such as latin-1; by default that of its byte order mark, or UTF-8.
+            encoding: Encoding of a CSV, such as cp1252; by default that of its byte order mark, or UTF-8.
             dayfirst: Whether dates such as 08/11/2024 begin with the day, true, or the month, false. By default each
                 column tells by dates that fit one order alone; where both fit all rows you are asked.
             **splitting: Those of ``Splitting``.
@@ -202,7 +202,7 @@ class Table(DataSource):
             raise InputError(f"the label {self.label!r} would be its own input: leave it out of the inputs")
 
     def _read_frame(self) -> pd.DataFrame:
-        other_encoding = format_option("data.encoding", "latin-1")
+        other_encoding = format_option("data.encoding", "cp1252")
         remedy = f"{SAVE_AS_UTF8}; one of Excel in another encoding is read by {other_encoding}"
         return read_frame(self.file, self.encoding, remedy)
 

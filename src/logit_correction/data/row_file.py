@@ -41,7 +41,14 @@ class RowFile:
             raise InputError(f"{self.path} has a row for line 1, but line 1 is the header: begin with line 2")
 
     def find_row_positions(self, rows: TrainingRows) -> Tensor:
-        """Return the position (N,) long of each of these rows in the file; -1 for rows that it does not name."""
+        """Return the position (N,) long of each of these rows in the file; -1 for rows that it does not name.
+
+        Args:
+            rows: N rows of the data.
+
+        Raises:
+            InputError: It names a row that the data cannot have, as a file does that counts rows from 1.
+        """
         position = {name: number for number, name in enumerate(self.names)}
         if self.key == "path":
             if rows.names is None:
@@ -57,8 +64,19 @@ class RowFile:
             numbers = torch.arange(len(rows.label)) if rows.numbers is None else rows.numbers
             if self.key == "line":  # blank lines between the rows count too
                 numbers = numbers + 2 if rows.lines is None else rows.lines
+            elif rows.num_table_rows is not None:
+                self._check_row_numbers(rows.num_table_rows)
             names = [str(number) for number in numbers.tolist()]
         return torch.tensor([position.get(name, -1) for name in names], dtype=torch.long)
+
+    def _check_row_numbers(self, num_rows: int) -> None:
+        """Raise ``InputError`` if a number is not that of one of ``num_rows`` rows, counted from 0."""
+        highest = max((int(name) for name in self.names if name.isdecimal()), default=0)
+        if highest >= num_rows:
+            raise InputError(
+                f"{self.path} has row {highest}, but the rows of the data are 0 to {num_rows - 1}: count from 0, or "
+                "name rows by line, the header being line 1"
+            )
 
     def get_values(self, column: str, rows: TrainingRows) -> list[str | None]:
         """Return what a column holds for each of these rows, N texts; None where it holds nothing.

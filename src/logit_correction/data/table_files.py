@@ -112,7 +112,8 @@ def _read_csv(file: Path, encoding: str | None) -> pd.DataFrame:
     text = _read_csv_text(file, encoding)
     named_separator = SEPARATOR_LINE.match(text)
     separator = named_separator[1] if named_separator else _detect_separator(text)
-    header_row = int(named_separator is not None)
+    lines = StringIO(text, newline=None)
+    header_row = next((row for row, line in enumerate(lines) if line.strip() and not SEPARATOR_LINE.match(line)), 0)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)  # of rows that are too long
@@ -160,7 +161,8 @@ def _detect_separator(text: str) -> str:
     head = StringIO(text[:HEAD_CHARACTERS], newline=None).read()
     # Names between quotes may hold separators and line ends.
     unquoted = re.sub(r'(?<![^\t;,|\n])"(?:[^"]|"")*"', "", head)
-    return max(SEPARATORS, key=unquoted.lstrip("\n").partition("\n")[0].count)
+    header = next(filter(str.strip, unquoted.split("\n")), "")
+    return max(SEPARATORS, key=header.count)
 
 
 def _describe_parse_error(text: str, separator: str, header_row: int, error: Exception) -> str:

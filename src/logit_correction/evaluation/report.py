@@ -577,10 +577,9 @@ class Report:
 
     @property
     def majority_label(self) -> tuple[str, float]:
-        """The most frequent label of the test rows, and its share; 0 where rows of overlapping groups count twice."""
+        """The most frequent label of the test rows, and its share; 0 unless each row is in one group."""
         counts = self.test.groups.groupby(self.test.groups["label"].astype(str))["count"].sum()
-        overlapping = self.data.scoring is not None and self.data.scoring["overlapping"]
-        return str(counts.idxmax()), 0.0 if overlapping else float(counts.max() / counts.sum())
+        return str(counts.idxmax()), float(counts.max() / counts.sum()) if counts.sum() == self.test.count else 0.0
 
     @property
     def is_left_uncorrected(self) -> bool:

@@ -26,7 +26,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from logit_correction.data.cells import convert_to_label_array, convert_to_text
+from logit_correction.data.cells import convert_to_label_array, convert_to_text, is_missing_cell
 from logit_correction.data.features import ColumnReader
 from logit_correction.data.labels import check_labels_distinct, encode_labels
 from logit_correction.data.new_rows import convert_to_frame, get_annotations, get_label_indices
@@ -479,7 +479,9 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             return Rows("the rows", range(len(frame)), frame=frame)
         if any(column["kind"] != "numbers" for column in columns):
             raise InputError("fit was given a data frame, and these rows have no columns: give a data frame with them")
-        if getattr(X, "ndim", 1) == 1 and isinstance(X, Iterable) and isinstance(next(iter(X)), str):
+        if isinstance(X, str):
+            raise InputError("X is one text: give a list of texts, such as [text]")
+        if getattr(X, "ndim", 1) == 1 and isinstance(X, Iterable) and _begins_with_text(X):
             texts = list(X)
             return Rows("the rows", range(len(texts)), texts=texts)
         is_image = getattr(X, "ndim", None) == 4
@@ -506,6 +508,11 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
     def __getstate__(self) -> dict[str, Any]:
         """Leave the networks out: ``model_`` holds all that builds them again."""
         return {name: value for name, value in super().__getstate__().items() if name != "_model"}
+
+
+def _begins_with_text(values: Iterable[Any]) -> bool:
+    """Return whether the first value that is not missing is a text."""
+    return isinstance(next((value for value in values if not is_missing_cell(value)), None), str)
 
 
 def check_labels(X: Any, y: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:

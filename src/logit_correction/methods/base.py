@@ -48,6 +48,7 @@ class Algorithm(nn.Module):
             attributes, mixing or prior.
         needs_attributes: Whether the method reads attribute labels of training rows; otherwise it gets none.
         needs_valid_attributes: Whether it learns from attribute labels of validation rows.
+        learns_valid_rows: Whether it trains on validation rows, which then cannot select an epoch.
 
         num_stages: Number of stages of the training.
         stage: The present stage, 0..num_stages-1; ``begin_stage`` sets it, and so does a resumed training.
@@ -62,6 +63,7 @@ class Algorithm(nn.Module):
     components: Sequence[str] = ()
     needs_attributes: bool = False
     needs_valid_attributes: bool = False
+    learns_valid_rows: bool = False
 
     num_stages: int = 1
     valid_estimators: Sequence[AttributeEstimator] = ()

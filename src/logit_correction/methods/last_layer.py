@@ -39,7 +39,7 @@ class LastLayer(Algorithm):
     gets wrong have at most half of the weight; with more, the layer would learn to be wrong.
 
     With ``attributes`` of the validation rows (DFR), ``Given`` by a label sheet or a column or ``TrueAttributes``, each
-    group weighs the same and an unknown row nothing. The validation rows can then choose no epoch.
+    group weighs the same and an unknown row nothing. In either case the validation rows cannot select an epoch.
     """
 
     MAX_WRONG_SHARE = 0.5  # greatest share of the weight for rows that ERM gets wrong
@@ -49,6 +49,7 @@ class LastLayer(Algorithm):
     LEARNING_RATE = 1e-2  # of the last stage
 
     components = ("attributes",)
+    learns_valid_rows = True
     network: Network
     features: Tensor | None
     label: Tensor

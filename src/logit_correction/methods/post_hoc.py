@@ -80,6 +80,8 @@ class PostHoc(Algorithm):
         Args: as in ``Algorithm.compute_loss``.
         """
         head: CorrectedHead = self.network.head
+        if self.is_finished:  # so that batch normalisation does not go on to count, nor dropout hide features
+            self.network.eval()
         with torch.set_grad_enabled(not self.is_finished):
             features = self.network.features(batch.inputs)
             loss = cross_entropy(head.head(features), batch.label)

@@ -13,17 +13,18 @@
   const filter = find("filter");
   const status = find("status");
 
-  let state = load();
   let isGrid = false;
 
   // Answers are kept twice: in the tab's history, which a reload always finds again (some browsers at times lose what a page
-  // from a file has just put into localStorage), and in localStorage, which outlasts the tab.
+  // from a file has just put into localStorage), and in localStorage, which outlasts the tab and is shared with others.
   function load() {
-    const isValid = (kept) => kept?.key === sheet.key && kept.answers && Array.isArray(kept.history) && items[kept.current];
-    const kept = [history.state, readStorage()].filter(isValid);
-    kept.sort((one, other) => other.time - one.time);
-    return kept[0] ?? { key: sheet.key, answers: {}, current: 0, history: [] };
+    const kept = [history.state, readStorage()].filter(isValid).sort((one, other) => other.time - one.time);
+    const latest = kept[0] ?? { key: sheet.key, current: 0, history: [] };
+    return { ...latest, answers: mergeAnswers(...kept.map(({ answers }) => answers)) };
   }
+
+  const isValid = (kept) =>
+    kept?.key === sheet.key && kept.answers && Array.isArray(kept.history) && items[kept.current] !== undefined;
 
   function readStorage() {
     try {
@@ -33,7 +34,22 @@
     }
   }
 
+  // Row -> { number, time }, the latest of each row; the number of an answer that was undone is null.
+  function mergeAnswers(...parts) {
+    const merged = {};
+    for (const [index, answer] of parts.flatMap(Object.entries)) {
+      if (!(merged[index]?.time >= answer.time)) merged[index] = answer;
+    }
+    return merged;
+  }
+
+  function takeAnswersOfOtherTabs() {
+    const stored = readStorage();
+    if (isValid(stored)) state.answers = mergeAnswers(state.answers, stored.answers);
+  }
+
   function keep() {
+    takeAnswersOfOtherTabs();
     state.time = Date.now();
     history.replaceState(state, "");
     try {
@@ -43,7 +59,9 @@
     }
   }
 
-  const isAnswered = (index) => index in state.answers;
+  const getAnswer = (index) => state.answers[index]?.number ?? null;
+  const setAnswer = (index, number) => (state.answers[index] = { number, time: Date.now() });
+  const isAnswered = (index) => getAnswer(index) !== null;
   const labelName = (number) => (number === UNKNOWN ? "I do not know" : sheet.labels[number].name);
 
   function nextOpen(from) {
@@ -56,8 +74,8 @@
 
   function answer(number) {
     const index = state.current;
-    state.history.push([index, isAnswered(index) ? state.answers[index] : null]);
-    state.answers[index] = number;
+    state.history.push([index, getAnswer(index)]);
+    setAnswer(index, number);
     state.current = nextOpen(index);
     filter.value = "";
     keep();
@@ -68,8 +86,7 @@
     const last = state.history.pop();
     if (!last) return;
     const [index, before] = last;
-    if (before === null) delete state.answers[index];
-    else state.answers[index] = before;
+    setAnswer(index, before);
     state.current = index;
     keep();
     show("Undone.");
@@ -90,7 +107,7 @@
   function makeButton(number, key) {
     const button = document.createElement("button");
     button.type = "button";
-    button.setAttribute("aria-pressed", String(state.answers[state.current] === number));
+    button.setAttribute("aria-pressed", String(getAnswer(state.current) === number));
     if (key !== "") {
       const hint = document.createElement("kbd");
       hint.textContent = key;
@@ -109,8 +126,9 @@
       ...shownLabels().map((number, place) => makeButton(number, place < 9 ? String(place + 1) : "")),
       makeButton(UNKNOWN, "0"),
     );
-    const done = Object.keys(state.answers).length;
-    const named = Object.values(state.answers).filter((number) => number !== UNKNOWN).length;
+    const numbers = items.map((_, number) => getAnswer(number)).filter((number) => number !== null);
+    const done = numbers.length;
+    const named = numbers.filter((number) => number !== UNKNOWN).length;
     find("progress").value = done;
     find("count").textContent = `${done} of ${items.length}`;
     find("undo").disabled = state.history.length === 0;
@@ -119,7 +137,7 @@
     find("saved").hidden = true; // until the answers as they are now are saved
     items.forEach((item, number) => {
       item.classList.toggle("answered", isAnswered(number));
-      item.dataset.answer = isAnswered(number) ? labelName(state.answers[number]) : "";
+      item.dataset.answer = isAnswered(number) ? labelName(getAnswer(number)) : "";
     });
     status.textContent = `${message} Row ${index + 1} of ${items.length}: ${sheet.rows[index].name}.`;
   }
@@ -138,7 +156,7 @@
 
   function sheetAsCsv() {
     const lines = sheet.rows.map(({ cells }, index) => {
-      const number = isAnswered(index) ? state.answers[index] : UNKNOWN;
+      const number = getAnswer(index) ?? UNKNOWN;
       return cells + (number === UNKNOWN ? "" : sheet.labels[number].cell);
     });
     return [sheet.heading, ...lines, ""].join("\n");
@@ -210,6 +228,12 @@
   filter.closest("label").hidden = sheet.labels.length <= 9;
   find("zoom").hidden = !items.some((item) => item.querySelector("img"));
   document.addEventListener("keydown", onKey);
+  addEventListener("storage", ({ key }) => {
+    if (key !== sheet.key) return;
+    takeAnswersOfOtherTabs();
+    show("");
+  });
+  const state = load();
   form.hidden = false;
   showGrid(false);
   show("");

@@ -6,6 +6,7 @@ what a user left to them, builds the method, and tries it on two rows.
 
 from __future__ import annotations
 
+import inspect
 import math
 import os
 import warnings
@@ -30,19 +31,22 @@ from logit_correction.methods.average import Average
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.pretrained import PHOTO_ENCODER, TEXT_ENCODER, find_packaged_weights
 from logit_correction.registry import (
+    CompleteComponent,
     ComponentConfig,
+    forbid_untrusted_names,
     format_install_command,
     import_optional,
     is_untrusted_config,
     refuse_untrusted_path,
 )
 from logit_correction.runs.encode import EncodedStore, encode_table
+from logit_correction.runs.folder import CONFIG
 from logit_correction.runs.model import FittedModel, build_algorithm, build_member_config, check_network_sizes
 from logit_correction.runs.options import RunConfig, complete_part
 from logit_correction.training.config import TrainingConfig
 from logit_correction.training.display import Display
 from logit_correction.training.fit import Trainer
-from logit_correction.training.rules import check_rule_has_estimates, choose_rule
+from logit_correction.training.rules import check_rule_goes_by_other_rows, check_rule_has_estimates, choose_rule
 from logit_correction.types import DataInfo, TrainingRows
 
 #: Most weights of a network that an untrusted folder names, where it is trained.
@@ -106,6 +110,29 @@ def fill_defaults_from_data(config: RunConfig, info: DataInfo) -> tuple[RunConfi
         chosen["threads"] = int(takes_one)
         notes += ["one processor thread"] if takes_one else []
     return replace(config, training=replace(training, **chosen)), notes
+
+
+def choose_biased_network(config: RunConfig) -> tuple[RunConfig, list[str]]:
+    """Let estimators train networks with weights of their own where the network is that of a finished run.
+
+    That run has learned every training row. What tells rows apart is which of them a network gets right that has not
+    learned them, so networks that went on from its weights would hide the rows that conflict.
+
+    Args:
+        config: A complete config.
+
+    Returns:
+        The config, and what was chosen, as phrases for the user.
+    """
+    method = config.method
+    assert isinstance(method, CompleteComponent)
+    takes_one = "biased_network" in inspect.signature(method.factory).parameters
+    if config.network.name != "FromRun" or config.biased_network or not takes_one:
+        return config, []
+    file = Path(str(config.network.options["run"])) / CONFIG
+    with forbid_untrusted_names(file):
+        network = complete_part("biased_network", RunConfig.read(file).network)
+    return replace(config, biased_network=network), [f"{network.name} with new weights as the biased network"]
 
 
 def choose_default_network(info: DataInfo, is_encoded: bool = False) -> tuple[str, str]:
@@ -365,7 +392,8 @@ def prepare_run(
         weights = next((report.encoder.weights for report in earlier.values() if report.encoder), None)
         table = encode_table(table, config, display, weights)
     config, further_notes = fill_defaults_from_data(config, table.info)
-    choices = "; ".join(notes + further_notes)
+    config, biased_notes = choose_biased_network(config)
+    choices = "; ".join(notes + further_notes + biased_notes)
     if choices:
         table = replace(table, metadata=table.metadata | {"chosen to fit the data": choices})
     algorithm = build_checked_algorithm(config, table)
@@ -373,6 +401,7 @@ def prepare_run(
         fix = f"give its answers for these data by {format_option('predictions')}"
         check_same_data(earlier[examined], table, examined, fix)
     check_rule_has_estimates(rule, algorithm, config.method.name)
+    check_rule_goes_by_other_rows(rule, algorithm, config.method.name)
     algorithm.setup(build_training_rows(table, algorithm, config.training.epochs or 0, display))
     if choices:  # after all that may be refused: an error stands alone
         display.show_message(f"chosen to fit the data: {choices}")
@@ -486,5 +515,6 @@ def _build_rows_of_split(table: DataTable, split: str, with_attributes: bool) ->
         view_inputs=table.view_inputs(split),
         names=None if names is None else [names[row] for row in rows.tolist()],
         numbers=rows,
+        num_table_rows=len(table.label),
         lines=None if table.lines is None else table.lines[rows],
     )

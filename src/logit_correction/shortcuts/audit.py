@@ -441,7 +441,7 @@ def audit(
         held_out = _predict_by_given_classifier(prepared_run.config.training, estimator, run, predictions)
         run_folder.make_folder(folder)
         started = time.monotonic()
-        with run_folder.lock_folder(folder), change_folder_atomically(folder) as staged:
+        with _lock_new_folder(folder), change_folder_atomically(folder) as staged:
             with display:
                 if held_out is None:
                     prepared_run.make_trainer(display).run(estimator_only=True)
@@ -476,6 +476,14 @@ def audit(
             summary = replace(summary, record=replace(summary.record, seconds=time.monotonic() - started))
             write_summary(staged, summary, folder, is_trusted=True, rows=rows)
     return tie(Audit(folder, trust_code=True))  # all that it names was imported here
+
+
+@contextmanager
+def _lock_new_folder(folder: Path) -> Iterator[None]:
+    """Lock the folder of a new audit, unless another process has meanwhile written one there."""
+    with run_folder.lock_folder(folder):
+        check_new_folder(folder, (run_folder.LOCK,))
+        yield
 
 
 def _check_new_rows_path(path: Path, config: RunConfig) -> None:

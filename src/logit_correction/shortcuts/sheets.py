@@ -16,7 +16,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from logit_correction.data.cells import check_required_columns, convert_to_texts, match_numeric_names
+from logit_correction.data.cells import (
+    check_required_columns,
+    convert_to_texts,
+    is_missing_cell,
+    match_numeric_names,
+    normalize_column_names,
+)
 from logit_correction.data.image_files import read_picture
 from logit_correction.data.table_files import read_frame
 from logit_correction.errors import InputError
@@ -39,6 +45,9 @@ PICTURE_SIDE = 640
 MAX_FAULTS = 5
 MAX_ANSWER_LENGTH = 60
 MAX_CONTRADICTIONS = 20
+
+#: Letters and digits by which the content of a row is known again.
+COMPARED_CHARACTERS = 1000
 
 
 def sample_sheet(rows: NewRows, sample_size: int, seed: int) -> tuple[NewRows, pd.DataFrame]:
@@ -107,7 +116,9 @@ def add_answers(
             continue
         if position < 0 or rows.rounds[position] < 1:
             faults.append(f"row {str(row)[:20]} was not asked")
-        elif any(_differs_as_text(frame[name].iloc[line], rows.descriptions[name].iloc[position]) for name in known_by):
+        elif any(
+            _describes_another_row(frame[name].iloc[line], rows.descriptions[name].iloc[position]) for name in known_by
+        ):
             faults.append(f"row {row} is another one here: the sheet is that of another audit")
         elif label is None:
             faults.append(f"row {row}: {answer[:MAX_ANSWER_LENGTH]!r} is not a label")
@@ -141,8 +152,21 @@ def _normalize_case_and_spaces(name: str) -> str:
     return " ".join(name.casefold().split())
 
 
-def _differs_as_text(value: Any, other: Any) -> bool:
-    return _remove_decimals(str(value).strip()) != _remove_decimals(str(other).strip())
+def _describes_another_row(cell: Any, known: Any) -> bool:
+    """Return whether a cell of a sheet does not hold what is known of its row, apart from what programs change.
+
+    They lose characters beyond ASCII where they take a file for one of another encoding, write other line breaks, cut
+    long texts, and people empty cells.
+
+    Args:
+        cell: Of the sheet.
+        known: What the audit has there.
+    """
+    found, expected = (
+        re.sub(r"[^0-9A-Za-z]+", "", _remove_decimals(str(value).strip()))[:COMPARED_CHARACTERS]
+        for value in ("" if is_missing_cell(cell) else cell, known)
+    )
+    return found not in ("", expected)
 
 
 def _remove_decimals(number: str) -> str:
@@ -163,7 +187,7 @@ def _read_sheet(
     """Return a sheet, the numbers of its rows and the answers; ``InputError`` without such columns."""
     if not isinstance(sheet, pd.DataFrame):
         sheet = unescape_spreadsheet_texts(read_frame(Path(sheet)))
-    sheet = sheet.rename(columns={name: str(name).strip().casefold() for name in sheet})
+    sheet = normalize_column_names(sheet.rename(columns=lambda name: str(name).casefold()), source_name)
     check_required_columns(sheet, source_name, ("row", ANSWER))
     row_numbers = convert_to_texts(sheet["row"])
     without_decimals = [row if row is None else _remove_decimals(row) for row in row_numbers]

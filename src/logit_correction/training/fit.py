@@ -377,7 +377,7 @@ class Trainer:
         """
         function = predict or (lambda batch: self.algorithm.predict(batch.inputs))
         loader = self._valid_loader if split == "valid" else BatchLoader(self.table, split, device=self.device)
-        with evaluation_mode(self.algorithm), self._autocast():
+        with evaluation_mode(self.algorithm):  # in single precision, as the finished run predicts
             return collect_outputs(function, loader.epoch()).float()
 
     def _autocast(self) -> torch.autocast:

@@ -136,6 +136,17 @@ def check_rule_has_estimates(rule: SelectionRule, algorithm: Algorithm, method: 
         )
 
 
+def check_rule_goes_by_other_rows(rule: SelectionRule, algorithm: Algorithm, method: str) -> None:
+    """Raise ``InputError`` if a rule goes by the validation rows and the method learns from them.
+
+    Args: as in ``check_rule_has_estimates``.
+    """
+    if rule.labels_read and algorithm.learns_valid_rows:
+        raise InputError(
+            f"selection rule {rule.name} goes by validation rows, and {method} learns from these rows: take last"
+        )
+
+
 def summarize_selections(selections: Sequence[tuple[SelectionRule, int]]) -> EpochSelection:
     """Return the selection of a run from the rule and the epoch of each of its members; most runs are one member."""
     epochs = {epoch for _, epoch in selections}
