@@ -147,7 +147,7 @@ def test_a_grid_of_two_rules_names_a_winner_among_all_rows(tmp_path: Path, capsy
     (tmp_path / "mine.yaml").write_text(
         "title: Two rules\ncommon: {data: {name: Digits}, epochs: 1, threads: 1}\ncolumns: {'1': {}}\nseeds: 1\nrows:\n"
         "  ERM: {method: ERM}\n  worst: {method: GroupDRO, selection: valid_worst_group}\n"
-        "  last layer: {method: {name: LastLayer, attributes: TrueAttributes}, selection: valid_worst_group}\n"
+        "  last layer: {method: {name: LastLayer, attributes: TrueAttributes}}\n"
     )
     assert main(["benchmark", str(tmp_path / "mine.yaml"), "--out", str(tmp_path / "out")]) == 0
     output = capsys.readouterr().out

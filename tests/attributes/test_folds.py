@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given
@@ -15,9 +17,41 @@ from logit_correction.attributes.folds import (
     draw_halves,
     predict_out_of_fold,
 )
+from logit_correction.data.own import from_rows
+from logit_correction.runs.assemble import prepare_run
+from logit_correction.runs.options import complete_config
+from logit_correction.seeds import make_generator
+from logit_correction.training.display import Display
 from logit_correction.types import Batch
 
 LABEL = torch.arange(40) % 3
+
+
+@given(st.lists(st.integers(0, 9), min_size=10, max_size=60), st.integers(2, 4), st.integers(5, 60), st.integers(0, 5))
+def test_rows_of_one_unit_get_one_fold(units: list[int], num_folds: int, max_rows: int, seed: int) -> None:
+    unit = torch.tensor(units)
+    fold = draw_folds(len(unit), num_folds, make_generator(seed, "folds"), max_rows, unit)
+    for number in unit.unique().tolist():
+        assert len(fold[unit == number].unique()) == 1
+    assert (fold >= 0).sum() <= max_rows
+    every = draw_folds(len(unit), num_folds, make_generator(seed, "folds"), unit=unit)
+    counts = [len(unit[every == number].unique()) for number in range(num_folds)]
+    assert max(counts) - min(counts) <= 1 and (every >= 0).all()
+
+
+@pytest.mark.parametrize("estimator", ["Auto", "CrossFitted", "XRM"])
+def test_networks_of_an_estimator_learn_no_row_of_a_unit_that_they_predict(estimator: str) -> None:
+    patient = np.arange(240) // 8
+    frame = pd.DataFrame({"y": patient % 2, "patient": [f"p{number}" for number in patient], "a": np.arange(240) % 7})
+    data = from_rows(frame[["a", "patient"]], frame["y"], split_by="patient")
+    prepared = prepare_run(
+        complete_config({"data": data, "method": {"name": "LC", "attributes": estimator}, "threads": 1}), Display()
+    )
+    unit = prepared.table.unit[prepared.table.split["train"]]
+    (networks,) = (part for part in prepared.algorithm.modules() if isinstance(part, FoldNetworks))
+    for fold in networks.fold:
+        assert all(len(fold[unit == number].unique()) == 1 for number in unit.unique().tolist())
+        assert len(fold.unique()) > 1
 
 
 @given(st.lists(st.integers(-1, 3), min_size=1, max_size=30))

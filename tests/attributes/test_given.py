@@ -115,7 +115,7 @@ def test_report_lists_the_given_attribute_as_read(method: str, split: str, tmp_p
 def test_class_probabilities_are_read_by_row(tmp_path) -> None:
     rows = TrainingRows(torch.tensor([0, 1, 1]), numbers=torch.tensor([4, 9, 6]))
     file = write_table(tmp_path / "a.csv", row=[9, 4], probability_x=[0.25, 1], probability_y=[0.75, 0])
-    predictions = load_class_probabilities(file, rows, "xy", lambda n: torch.arange(n))
+    predictions = load_class_probabilities(file, rows, "xy", lambda count, unit: torch.arange(count))
     assert (predictions.split, predictions.rows.tolist(), predictions.fold.tolist()) == ("train", [0, 1], [0, 1])
     assert predictions.network.tolist() == [[1, 0], [0.25, 0.75]]
     other = TrainingRows(rows.label, numbers=torch.tensor([50, 51, 52]), held_out=rows)

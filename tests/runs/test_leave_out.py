@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from torch.nn.functional import interpolate
 from logit_correction import InputError, export, from_arrays, from_table, load, runs_table, train
 from logit_correction.pages.compare import RunFolder, group_runs_by_task
 from logit_correction.registry import CompleteComponent
-from logit_correction.runs.leave_out import make_network_factory
+from logit_correction.runs.leave_out import build_view_removal, make_network_factory
 from logit_correction.types import DataInfo
 from logit_correction.views import images as image_views
 
@@ -102,6 +103,31 @@ def test_leaving_out_spelling_treats_spellings_of_a_name_alike(table: Any) -> No
     assert np.array_equal(run.predict_proba(first_spelling), run.predict_proba(second_spelling))
     assert not np.array_equal(run.predict_proba(first_spelling), run.predict_proba(ROWS.assign(unit="unit b")))
     assert not np.array_equal(run_with_view.predict_proba(first_spelling), run_with_view.predict_proba(second_spelling))
+
+
+def describe_table(*inputs: tuple[str, str]) -> DataInfo:
+    return DataInfo(num_labels=2, num_rows=9, input_shape=(len(inputs),), input_names=inputs)
+
+
+def test_left_out_pair_takes_hours_and_columns_whose_names_hold_its_sign() -> None:
+    inputs = (("a & b", ""), ("c", ""), ("b", ""), ("taken", ""), ("taken", "(hour)"))
+    for view, seen in {"pair:a & b & c": [0, 1], "pair:c & taken hour": [1, 4], "pair:taken & b": [2, 3, 4]}.items():
+        removal = build_view_removal(view, describe_table(*inputs))
+        assert removal is not None and (removal(torch.ones(1, 5))[0] == 0).nonzero().flatten().tolist() == seen
+
+
+def test_views_that_a_removal_would_leave_a_trace_of_cannot_be_left_out() -> None:
+    """Of a name without a value all other inputs are 0; an augmentation moves what a place holds."""
+    gaps = [("city", "Rome"), ("city", "Oslo"), ("city", "(missing)")]
+    assert build_view_removal("missing", describe_table(*gaps)) is None
+    assert build_view_removal("missing", describe_table(("age", ""), ("age", "(missing)"))) is not None
+    images = DataInfo(num_labels=2, num_rows=9, input_shape=(3, 32, 32))
+    for view in ("border", "places:1,1"):
+        assert build_view_removal(view, replace(images, augmented=True)) is None
+        assert build_view_removal(view, images) is not None
+    texts = DataInfo(num_labels=2, num_rows=9, input_shape=(512,), words=True)
+    assert build_view_removal("word:good", texts) is not None
+    assert build_view_removal("word:\u597d", texts) is None  # which counts in pairs with its neighbours too
 
 
 # -- texts

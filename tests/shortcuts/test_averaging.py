@@ -91,6 +91,20 @@ def test_probability_best_without_errors_is_one_for_the_greatest_gain() -> None:
     assert averaging.compute_probability_best(np.array([0.0, -0.1, 0.2]), np.zeros(3)).tolist() == [0, 0, 1]
 
 
+# -- gains
+
+
+def test_gain_of_a_candidate_with_all_labels_is_exact_whatever_the_weights() -> None:
+    """Another candidate contradicts ERM on rows that have no label yet."""
+    predictions = np.zeros((3, 40), int)
+    predictions[1, :6] = 1
+    predictions[2, 20:] = 1
+    label = np.array([1, 1, 1, 0, 0, 1])
+    weight = np.array([9.0, 1, 1, 5, 5, 1])
+    gain, _ = averaging.estimate_gain_posterior(predictions, np.arange(6), label, weight)
+    assert gain[1] == pytest.approx((4 - 2) / 40)
+
+
 # -- correlation and prior
 
 

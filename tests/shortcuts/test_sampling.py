@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from logit_correction.shortcuts import sampling
+from logit_correction.shortcuts.new_rows_table import NewRows
+from logit_correction.shortcuts.sheets import sample_sheet
 from logit_correction.shortcuts.summaries import Interval
 
 
@@ -103,6 +108,27 @@ def test_accuracy_intervals_cover_the_accuracy_in_nine_of_ten_draws(count: int, 
     assert len(inside) > 190
     assert np.mean(inside) > 0.84  # 0.9 less three standard errors
     assert abs(np.mean(errors)) < 4 * np.std(errors) / np.sqrt(len(errors)) + 0.003
+
+
+@pytest.mark.parametrize("counts", [(20,), (10, 10), (5, 15), (5, 5, 10)])
+def test_answers_of_several_sheets_stand_for_all_rows(counts: tuple[int, ...]) -> None:
+    """Those on which the candidates disagree, and the others, which a small first sheet does not ask about."""
+    predictions = np.zeros((3, 400), int)
+    predictions[1:, :60] = np.random.default_rng(0).integers(2, size=(2, 60))
+    is_disputed = (predictions != predictions[0]).any(axis=0)
+    sums = []
+    for seed in range(120):
+        unknown = np.full(400, -1)
+        rows = NewRows(pd.DataFrame({"row": np.arange(400)}), unknown, unknown, predictions, np.zeros((3, 400)), {})
+        for count in counts:
+            rows, sheet = sample_sheet(rows, count, seed)
+            label = rows.label.copy()
+            label[sheet["row"].to_numpy()] = 0
+            rows = replace(rows, label=label)
+        sums.append([rows.answer_weights[side].sum() for side in (is_disputed, ~is_disputed)])
+    expected = [is_disputed.sum(), (~is_disputed).sum()]
+    error = np.std(sums, axis=0) / np.sqrt(len(sums))
+    assert (np.abs(np.mean(sums, axis=0) - expected) < 4 * error + 0.03 * np.array(expected)).all()
 
 
 def test_accuracy_estimate_is_exact_if_all_rows_are_labelled() -> None:

@@ -14,7 +14,7 @@ from logit_correction.attributes.folds import FoldNetworks, draw_halves, ramp_up
 from logit_correction.errors import check_range
 from logit_correction.functional import GCE_EXPONENT
 from logit_correction.seeds import StepRandomness, make_generator
-from logit_correction.types import Batch, Inputs, Step, ViewInputs
+from logit_correction.types import Batch, Inputs, Step, TrainingRows, ViewInputs
 
 
 class CrossFitted(AttributeEstimator):
@@ -62,9 +62,17 @@ class CrossFitted(AttributeEstimator):
 
     def build_networks(self, build: Callable[[str], nn.Module]) -> None:
         networks = [build(f"biased network {number}") for number in range(2 * self.splits)]
+        self.networks = FoldNetworks(networks, self._draw_splits())
+
+    def setup(self, rows: TrainingRows) -> None:
+        super().setup(rows)
+        if rows.unit is not None:
+            self.networks.fold.copy_(self._draw_splits(rows.unit))
+
+    def _draw_splits(self, unit: Tensor | None = None) -> Tensor:
+        """Return the half (S, N) of each row in each split."""
         generators = [make_generator(self.seed, "split", split) for split in range(self.splits)]
-        halves = [draw_halves(self.info.num_rows, generator) for generator in generators]
-        self.networks = FoldNetworks(networks, torch.stack(halves))
+        return torch.stack([draw_halves(self.info.num_rows, generator, unit) for generator in generators])
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
         """Return the sum of the networks' generalized cross-entropies (eq. 3), each over its own half of the rows.

@@ -44,26 +44,43 @@ def predict_out_of_fold(fit_and_predict: FoldPredictor, fold: Tensor, num_output
     return predictions
 
 
-def draw_folds(num_rows: int, num_folds: int, generator: torch.Generator, max_rows: int | None = None) -> Tensor:
-    """Return a random fold for each row, all folds of nearly the same size.
+def draw_folds(
+    num_rows: int,
+    num_folds: int,
+    generator: torch.Generator,
+    max_rows: int | None = None,
+    unit: Tensor | None = None,
+) -> Tensor:
+    """Return a random fold for each row, all folds of nearly the same number of rows, or of units.
 
     Args:
         num_rows: N.
         num_folds: Number of folds.
         generator: Source of the random numbers.
-        max_rows: Rows that get a fold; all others get -1. None gives one to every row.
+        max_rows: Rows that get a fold, at most; all others get -1. None gives one to every row.
+        unit: (N,) long; rows of one unit get the same fold. None where every row is one.
 
     Returns:
         (N,) long.
     """
+    if unit is not None:
+        _, code, size = unit.unique(return_inverse=True, return_counts=True)
+        order = torch.randperm(len(size), generator=generator)
+        fold_of_unit = torch.empty(len(size), dtype=torch.long)
+        fold_of_unit[order] = torch.arange(len(size)) % num_folds
+        if max_rows is not None:
+            fold_of_unit[order[size[order].cumsum(0) > max_rows]] = -1
+        return fold_of_unit[code]
     order = torch.randperm(num_rows, generator=generator)[:max_rows]
     fold = torch.full((num_rows,), -1, dtype=torch.long)
     fold[order] = torch.arange(len(order)) % num_folds
     return fold
 
 
-def draw_halves(num_rows: int, generator: torch.Generator) -> Tensor:
-    """Return a random half, 0 or 1, for each row, (N,) long."""
+def draw_halves(num_rows: int, generator: torch.Generator, unit: Tensor | None = None) -> Tensor:
+    """Return a random half, 0 or 1, for each row, (N,) long; the same for rows of one ``unit`` (N,)."""
+    if unit is not None:
+        return draw_folds(num_rows, 2, generator, unit=unit)
     half = torch.zeros(num_rows, dtype=torch.long)
     half[torch.randperm(num_rows, generator=generator)[: num_rows // 2]] = 1
     return half

@@ -115,6 +115,7 @@ def build_table(
         preparation=prepared.preparation,
         row_names=row_names,
         identifiers=reader.read_identifier_columns(rows),
+        unit=unit,
         drawn=tuple(name for name in SPLITS[1:] if name not in given_splits),
         **prepared.forms,
         **fields,

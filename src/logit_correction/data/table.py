@@ -59,6 +59,7 @@ class DataTable:
         columns: Those of features alone: name -> (M,) numbers, NaN where missing, or names, "" where missing.
         files: M files that the rows were read from; their names may give the label away, so views look only inside.
         lines: (M,) long, the line of a CSV in which each row stands, the header being line 1; None for other data.
+        unit: (M,) long, equal for rows that are drawn into one split together, as of one patient; None without such.
         ordered: Whether the rows stand as their owner keeps them. Where the source itself put them in order by label
             or attribute, as with a folder for each label, no view may look at their place.
         label_kind: What labels were before they were made texts: ``str``, ``int``, ``float`` or ``bool``.
@@ -84,6 +85,7 @@ class DataTable:
     columns: Mapping[str, Array] = field(default_factory=dict)
     files: Sequence[Path] | None = None
     lines: Tensor | None = None
+    unit: Tensor | None = None
     ordered: bool = True
     label_kind: str = "str"
     drawn: tuple[str, ...] = ()

@@ -517,4 +517,5 @@ def _build_rows_of_split(table: DataTable, split: str, with_attributes: bool) ->
         numbers=rows,
         num_table_rows=len(table.label),
         lines=None if table.lines is None else table.lines[rows],
+        unit=None if table.unit is None else table.unit[rows],
     )

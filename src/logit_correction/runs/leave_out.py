@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import adaptive_avg_pool1d, adaptive_avg_pool2d, interpolate
 
 from logit_correction.data.column_kinds import HOUR, MISSING
+from logit_correction.data.table import HOUR_SUFFIX
 from logit_correction.data.texts import LengthNormalization, hash_words
 from logit_correction.errors import InputError
 from logit_correction.formatting import format_option
@@ -22,6 +23,7 @@ from logit_correction.networks.base import Network
 from logit_correction.registry import ComponentConfig
 from logit_correction.types import DataInfo, NetworkFactory
 from logit_correction.view_names import ViewName
+from logit_correction.views.texts import PAIR_PATTERN
 
 #: Points along a side to which an image is averaged where its coarse structure is removed.
 COARSE = 4
@@ -152,15 +154,21 @@ def build_view_removal(view: str, info: DataInfo) -> nn.Module | None:
     family, member = ViewName.parse(view)
     if family in ("column", "pair", "missing"):
         keep = [not is_input_seen_by_view(family, member, column, value) for column, value in info.input_names]
-        return None if all(keep) else InputMasking(torch.tensor(keep))
+        # Of names without a value all inputs would be 0, and of no others.
+        is_seen = family == "missing" and _have_names_gaps(info)
+        return None if all(keep) or is_seen else InputMasking(torch.tensor(keep))
     if family == "spelling":
         return _build_spelling_removal(info)
     if family == "word" and member and info.words:
+        if PAIR_PATTERN.match(member * 2):  # an emoji or a Chinese character also counts in pairs with its neighbours
+            return None
         hashed = hash_words([member], num_features=info.input_shape[0]).fetch(torch.tensor([0]))[0]
         return None if (hashed == 0).all() else nn.Sequential(InputMasking(hashed == 0), LengthNormalization())
     if len(info.input_shape) != 3:
         return None
     size = info.input_shape[1:]
+    if family in ("places", "border") and info.augmented:  # which moves what is there before it can be removed
+        return None
     if family == "places" and re.fullmatch("[1-4],[1-4]", member) and min(size) >= COARSE:
         return CellRemoval(*map(int, member.split(",")))
     if member:
@@ -187,9 +195,16 @@ def is_input_seen_by_view(family: str, member: str, column: str, value: str) -> 
     """
     if family == "missing":
         return value == MISSING
+    names = (column, column + HOUR_SUFFIX) if value == HOUR else (column,)
     if family == "pair":
-        return column in member.split(" & ")
-    return column == member or (f"{column} hour" == member and value == HOUR)
+        return any(member.startswith(f"{name} & ") or member.endswith(f" & {name}") for name in names)
+    return member in names
+
+
+def _have_names_gaps(info: DataInfo) -> bool:
+    """Return whether a column of names, which has no input for a number, has one for missing values."""
+    numbers = {column for column, value in info.input_names if not value}
+    return any(value == MISSING and column not in numbers for column, value in info.input_names)
 
 
 def _build_spelling_removal(info: DataInfo) -> nn.Module | None:

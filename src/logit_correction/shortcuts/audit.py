@@ -436,6 +436,9 @@ def audit(
             raise InputError(f"{format_option('ask')} asks about new rows: give them by {option}, a folder or a table")
         opened = None if new_rows is None else open_new_rows(new_rows, prepared_run)
         described_rows, notes = read_new_rows(opened, prepared_run) if has_new_rows else (None, ())
+        if has_new_rows and prepared_run.table.unit is not None:
+            unit = config.data.options["split_by"]
+            notes = (*notes, f"rows count as independent: with several of one {unit!r} a shift is found too often")
         estimator = prepared_run.algorithm.attributes
         assert isinstance(estimator, Auto)
         held_out = _predict_by_given_classifier(prepared_run.config.training, estimator, run, predictions)

@@ -126,9 +126,14 @@ class Auto(AttributeEstimator):
         networks = [build(f"ordinary network {number}") for number in range(FOLDS * self.num_stages)]
         self.networks = FoldNetworks(networks, self.fold.unsqueeze(0))
 
-    def draw_search_folds(self, num_rows: int) -> Tensor:
-        """Return the fold (num_rows,) of each row; -1 of rows that the search does not use."""
-        return draw_folds(num_rows, FOLDS, make_generator(self.seed, "looked at"), MAX_SEARCH_ROWS)
+    def draw_search_folds(self, num_rows: int, unit: Tensor | None = None) -> Tensor:
+        """Return the fold (num_rows,) of each row; -1 of rows that the search does not use.
+
+        Args:
+            num_rows: Number of rows.
+            unit: See ``TrainingRows``.
+        """
+        return draw_folds(num_rows, FOLDS, make_generator(self.seed, "looked at"), MAX_SEARCH_ROWS, unit)
 
     def adopt_finding(self, finding: Finding) -> None:
         """Estimate by what an earlier search found, and search no more."""
@@ -142,6 +147,9 @@ class Auto(AttributeEstimator):
             raise InputError("Auto looks at all training rows: give TrainingRows.view_inputs, or take Online")
         self._legitimate_views = [view.name for view in find_views(self.legitimate, rows.view_inputs)]
         self._find_shortcut_views(self.shortcut)  # raises if a name does not apply
+        if rows.unit is not None:
+            self.fold = self.draw_search_folds(len(rows.label), rows.unit)
+            self.networks.fold.copy_(self.fold)
         if not self.num_stages:
             return
         # A pair with a legitimate column would be that column again.

@@ -110,11 +110,10 @@ def estimate_gain_posterior(
     """Return the gain of each candidate over ERM on rows like these, and its standard error.
 
     Where a candidate predicts the same as ERM it gains nothing, and on how many rows it contradicts ERM is known
-    without labels. So the gain is that share times the mean gain on a contradicted row,
-    ``(n m + n_0 m_0) / (n + n_0)``, with ``m`` the weighted mean over the n labelled contradicted rows (Kish's
-    effective number), and the prior ``m_0`` worth ``n_0`` rows. The weak prior counts only as far as contradicted rows
-    have no label: once all have one, the gain on these rows is exact. The error is always that for further rows like
-    these.
+    without labels. So the gain is that share times the mean gain on a contradicted row, ``(n m + n_0 m_0) / (n +
+    n_0)``, with ``m`` the weighted mean over the n labelled contradicted rows (Kish's effective number), and the prior
+    ``m_0`` worth ``n_0`` rows. The weak prior counts only as far as contradicted rows have no label: once all have one,
+    each stands for itself, and the gain on these rows is exact. The error is always that for further rows like these.
 
     Args:
         predictions: (C, M) predicted labels of the candidates on all new rows; the first candidate is ERM.
@@ -135,12 +134,14 @@ def estimate_gain_posterior(
     prior_mean = np.full(len(predictions), SHRINKAGE_GAIN) if prior_gain is None else prior_gain
     labelled = predictions[:, rows]
     gain_by_row = (labelled == label).astype(np.float64) - (labelled[0] == label)
-    row_weight = (labelled != labelled[0]) * weight
+    contradicts = labelled != labelled[0]
+    num_contradicted = (predictions != predictions[0]).sum(axis=1)
+    is_complete = contradicts.sum(axis=1) == num_contradicted
+    row_weight = contradicts * np.where(is_complete[:, None], 1.0, weight)
     total = row_weight.sum(axis=1)
     num_rows = total**2 / np.square(row_weight).sum(axis=1).clip(1e-12)
     mean = (row_weight * gain_by_row).sum(axis=1) / total.clip(1e-12)
     second_moment = (row_weight * np.square(gain_by_row)).sum(axis=1) / total.clip(1e-12)
-    num_contradicted = (predictions != predictions[0]).sum(axis=1)
     num_prior_rows = np.full(len(predictions), UNCHANGED_PRIOR_ROWS)
     if prior_gain is None:
         num_prior_rows = SHRINKAGE_ROWS * (1 - num_rows / num_contradicted.clip(1)).clip(0)

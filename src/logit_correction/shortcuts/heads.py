@@ -326,7 +326,9 @@ def estimate_by_heads(
         rows.report(f"estimating the attribute, round {number + 1} of {last_round + 1}")
         num_splits = 2 if number == last_round else 1  # targets of a next round need no more
         round_seed = derive_seed(seed, "round", number)
-        probabilities, heads = cross_fit(features, target, num_labels, is_linear, max_per_label, num_splits, round_seed)
+        probabilities, heads = cross_fit(
+            features, target, num_labels, is_linear, max_per_label, num_splits, round_seed, rows.unit
+        )
         target = relabel_conflicting_rows(probabilities, rows.label)
     odds = LINEAR_ODDS if is_linear else HIDDEN_ODDS
     if exact:
@@ -347,6 +349,7 @@ def cross_fit(
     max_per_label: int | None,
     num_splits: int,
     seed: int,
+    unit: Tensor | None = None,
 ) -> tuple[Tensor, list[Head]]:
     """Train heads on each half of the rows.
 
@@ -358,6 +361,7 @@ def cross_fit(
         max_per_label: See ``fit_logistic_head``.
         num_splits: Divisions into halves, over which probabilities are averaged.
         seed: Of halves and heads.
+        unit: See ``TrainingRows``.
 
     Returns:
         Class probabilities (N, L) of each row by heads that were trained on the other half, and all heads.
@@ -375,7 +379,7 @@ def cross_fit(
         return head(features[left_out])
 
     for split in range(num_splits):
-        halves = draw_halves(len(features), make_generator(seed, "halves", split))
+        halves = draw_halves(len(features), make_generator(seed, "halves", split), unit)
         total += predict_out_of_fold(partial(fit_and_predict, split), halves, num_labels)
     return total / num_splits, heads
 

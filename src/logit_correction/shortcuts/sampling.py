@@ -133,8 +133,9 @@ def compute_answer_weights(
 
     Each round estimates sums over all rows: its own answers count in inverse proportion to their inclusion
     probability, those of earlier rounds as they are (the sequential estimator of Des Raj). It is unbiased after any
-    earlier rounds. Rounds are averaged by their precision, which assumes that all candidates are right equally often
-    where they contradict ERM; so a round that leaves nothing open counts alone. In a round that is answered in part,
+    earlier rounds. Rounds that could have asked about a row on which all candidates agree, or about any other, are
+    averaged by their precision, which assumes that all candidates are right equally often where they contradict ERM;
+    so a round that leaves nothing open counts alone. In a round that is answered in part,
     each answer stands for proportionally more rows. Once all rows that candidates dispute are labelled, each of them
     stands for itself.
 
@@ -146,11 +147,13 @@ def compute_answer_weights(
     """
     num_rows = len(rounds)
     share = (predictions != predictions[0]).mean(axis=0)
+    is_disputed = share > 0
     weight_before = np.zeros(num_rows)  # of the answers of earlier rounds
     missed = np.ones(num_rows)  # probability of a row to be in no unanswered round
     variance_before = 0.0  # that open rows of earlier rounds leave
     weights = []
     precisions = []
+    reached = []  # whether a round could have asked about rows on which all agree, and about the others
     for number in sorted({0, *inclusion_probability}):
         members = rounds == number
         answered = members & is_known
@@ -166,10 +169,14 @@ def compute_answer_weights(
         pool = ((rounds < 0) | (rounds >= number)) & (probability > 0)
         variance = variance_before + float((share[pool] * (inverse[pool] - 1)).sum())
         precisions.append(1 / max(1e-12, variance))
+        reached.append([bool(pool[is_disputed == side].any()) for side in (False, True)])
         weight_before = np.where(answered, 1 / response, weight_before)
         variance_before += float(share[answered].sum()) * (1 / response - 1) / response
-    weight = np.average(weights, axis=0, weights=precisions) if weights else weight_before
-    is_disputed = share > 0
+    weight = weight_before
+    if weights:
+        precision = np.array(precisions)[:, None] * np.array(reached)  # (rounds, 2)
+        precision /= precision.sum(axis=0).clip(1e-300)
+        weight = (np.array(weights) * precision[:, is_disputed.astype(int)]).sum(axis=0)
     return np.where(is_disputed, 1.0, weight) if is_known[is_disputed].all() else weight
 
 

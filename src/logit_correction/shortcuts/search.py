@@ -139,6 +139,7 @@ class Search:
             parts = [(rows, learned), (rows.held_out, held_out.rows)]
         self._inputs: list[ViewInputs] = [part.view_inputs.take(indices) for part, indices in parts]
         self._label = torch.cat([part.label[indices] for part, indices in parts])
+        self._learned_unit = None if rows.unit is None else rows.unit[parts[0][1]]
         self._fold = torch.full_like(self._label, -1)
         self._fold[len(self._fold) - len(held_out.fold) :] = held_out.fold
         self.label = self._label[self._fold >= 0]
@@ -331,7 +332,7 @@ class Search:
         views = [self.fitted_views[name] for name in names]
         features = torch.cat([self._features[name] for name in names], dim=1)
         num_learned = self._inputs[0].num_rows
-        learned = TrainingRows(self._label[:num_learned], view_inputs=self._inputs[0])
+        learned = TrainingRows(self._label[:num_learned], view_inputs=self._inputs[0], unit=self._learned_unit)
         estimate, heads = estimate_by_heads(views, learned, self.num_labels, self.seed, features[:num_learned])
         held_out = estimate
         if len(self._inputs) > 1:

@@ -55,8 +55,8 @@ def compute_shift_p_value(new_distances: Array, in_distribution_distances: Array
     """Return the p-value of a permutation test for a shift of the distribution.
 
     The statistic is the largest increase, over all candidates and in standard errors, of the mean distance to ERM. The
-    test exchanges rows between the two samples. It is exact for any candidates, and needs no labels. Up to
-    ``SHIFT_LEVEL``, something that held in the training data does not hold in the new rows.
+    test exchanges rows between the two samples. It is exact for any candidates, if rows are independent, and needs no
+    labels. Up to ``SHIFT_LEVEL``, something that held in the training data does not hold in the new rows.
 
     Args:
         new_distances: (C, M) distances of the candidates to ERM on new rows, see ``compute_total_variation_to_erm``.
