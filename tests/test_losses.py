@@ -132,6 +132,13 @@ def test_label_weights_equal_those_of_torch() -> None:
         torch.testing.assert_close(loss(logits, label, attribute), expected)
 
 
+@pytest.mark.parametrize("weight", [[1.0, 2.0], [1.0] * 4, [1.0, -1.0, 1.0], [[1.0, 1.0, 1.0]]])
+def test_weights_that_are_not_one_for_each_label_are_refused(weight: list[float]) -> None:
+    with pytest.raises(ValueError, match=r"for each label, in the shape \(3,\)"):
+        LogitCorrectedLoss(torch.ones(3, 2), weight=weight)
+    assert LogitCorrectedLoss(torch.ones(3, 2), weight=[1, 2, 3]).weight is not None
+
+
 @pytest.mark.parametrize("label", [torch.tensor([0.0, 1.0]), torch.tensor([[0], [1]]), torch.tensor([[0.0], [1.0]])])
 def test_labels_of_a_wrong_shape_or_type_are_refused(label: torch.Tensor) -> None:
     with pytest.raises(TypeError, match="label must be a tensor of whole numbers"):

@@ -336,12 +336,13 @@ class LogitCorrectedLoss(nn.Module):
         strength: float = 1.0,
         *,
         label_smoothing: float = 0.0,
-        weight: Tensor | None = None,
+        weight: Tensor | ArrayLike | None = None,
         reduction: Reduction = "mean",
     ) -> None:
         super().__init__()
         self.weight: Tensor | None
-        self.register_buffer("weight", weight)
+        weights = None if weight is None else torch.as_tensor(weight)
+        self.register_buffer("weight", weights if weights is None or weights.is_floating_point() else weights.float())
         check_range("strength", strength, 0)
         check_range("label_smoothing", label_smoothing, 0, 1)
         check_choice("reduction", reduction, get_args(Reduction))
@@ -350,12 +351,20 @@ class LogitCorrectedLoss(nn.Module):
         self.reduction = reduction
         if isinstance(prior, GroupPrior):
             self.prior = prior
+            self._check_weight()
             return
         table = prior if isinstance(prior, Tensor) else torch.from_numpy(np.array(prior, dtype=np.float64))
         if table.dim() != 2:
             raise ValueError(f"A group prior needs the shape (labels, attribute values), not {tuple(table.shape)}.")
         self.prior = GroupPrior(*table.shape, averaging="fixed", floor=0.0)
         self.prior.set_table(table)  # its scale corrects nothing
+        self._check_weight()
+
+    def _check_weight(self) -> None:
+        """Raise ``ValueError`` unless each label of the prior has a weight of 0 or more."""
+        shape = (self.prior.num_labels,)
+        if self.weight is not None and (self.weight.shape != shape or not bool((self.weight >= 0).all())):
+            raise ValueError(f"weight must hold a number of 0 or more for each label, in the shape {shape}.")
 
     def forward(self, logits: Tensor, label: Tensor, attribute: Tensor) -> Tensor:
         """Return the mean loss, 0-d, or what ``reduction`` asks for.

@@ -139,6 +139,7 @@ def test_group_report_without_attributes_has_label_metrics_only() -> None:
 def test_group_report_of_non_finite_logits_is_strict_json(bad: float) -> None:
     predictions = draw_predictions(12, 2, 2, seed=4)
     predictions.logits[3, 0] = bad
+    assert not (math.isnan(bad) and predictions.right[3])
     block = GroupReport.from_predictions(predictions, Correlation.one_to_one(2)).to_dict()
     assert json.loads(json.dumps(block, allow_nan=False)) == block
 

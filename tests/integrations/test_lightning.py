@@ -100,6 +100,8 @@ def test_missing_loss_or_index_is_named() -> None:
         fit_with_callback(other, CorrectLogits(ESTIMATES))
     with pytest.raises(InputError, match="Labels are no, yes"):  # the order of the columns is unknown
         CorrectLogits(replace(ESTIMATES, label_names=("no", "yes")), index=2)
+    with pytest.raises(InputError, match="Labels are 1, 0"):
+        CorrectLogits(replace(ESTIMATES, label_names=("1", "0")), index=2)
     for index in (2, "index"):
         with pytest.raises(InputError, match="no row numbers"):
             fit_with_callback(PlainModule(), CorrectLogits(ESTIMATES, index=index), make_loader())

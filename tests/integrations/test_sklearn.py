@@ -16,6 +16,7 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.compose import make_column_transformer
+from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import f1_score, precision_score, roc_auc_score
 from sklearn.model_selection import GridSearchCV
@@ -426,3 +427,12 @@ def test_refit_trains_what_new_rows_selected_on_all_rows() -> None:
         LogitCorrectionClassifier(training={"refit": True}).fit(X, y)
     with pytest.raises(InputError, match="single chooses among candidates by new rows"):
         LogitCorrectionClassifier(single=True).fit(X, y)
+
+
+def test_fit_that_fails_leaves_no_model_that_answers_with_other_labels(sites: tuple) -> None:
+    X, y = sites[:2]
+    classifier = LogitCorrectionClassifier(**QUICK).fit(X, y)
+    with pytest.raises(InputError):
+        classifier.set_params(network="NoSuchNetwork").fit(X, np.where(y == y[0], "z", "a"))
+    with pytest.raises(NotFittedError):
+        classifier.predict(X)

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, InputWarning
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.formatting import NBSP
 from logit_correction.pages.compare import RunFolder, group_runs_by_task, share_attribute_estimates
@@ -155,6 +155,20 @@ def test_attribute_estimate_of_one_run_is_shared_by_the_others(make_birds_run: R
     assert f"ERM {before} % and LC {after} %. LC gains " in read_verdict(folders)[0]
     (folders[0] / "predictions.parquet").unlink()  # without them it is shown by label
     assert "Worst label" in read_verdict(folders)[0]
+
+
+def test_runs_of_data_that_have_changed_are_compared_apart(make_birds_run: RunWriter, tmp_path: Path) -> None:
+    options = {"attribute_names": None}
+    folders = [make_birds_run(tmp_path / name, name, estimated=name == "LC", **options) for name in ("LC", "ERM")]
+    for number, folder in enumerate(folders):
+        report = json.loads((folder / "report.json").read_text())
+        report["data"]["fingerprint"] = str(number)
+        (folder / "report.json").write_text(json.dumps(report))
+    runs = [RunFolder.read(folder) for folder in folders]
+    with pytest.warns(InputWarning, match="the data have changed between these runs"):
+        tasks = group_runs_by_task(runs)
+    assert [len(series) for _, series in tasks] == [1, 1]
+    assert share_attribute_estimates(runs)[1].report.test.estimated is None  # which was made of other rows
 
 
 def test_damaged_metrics_are_named_and_missing_metrics_are_empty(make_birds_run: RunWriter, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, count
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -60,8 +61,9 @@ def resolve_metrics(metrics: MetricSpec, taken_names: Sequence[str] = ()) -> dic
             names = ", ".join(METRICS)
             raise InputError(f"metric {metric!r} is not a function: give one of {names}, or package.function")
         path = metric if isinstance(metric, str) else f"{function.__module__}.{getattr(function, '__name__', 'metric')}"
-        name = path.rpartition(".")[2]
-        functions[path if name in functions or name in taken_names else name] = function
+        short_name = path.rpartition(".")[2]
+        choices = chain([short_name, path], (f"{path}-{number}" for number in count(2)))
+        functions[next(name for name in choices if name not in functions and name not in taken_names)] = function
     return functions
 
 

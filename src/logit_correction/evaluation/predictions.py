@@ -122,7 +122,7 @@ class Predictions:
 
     @cached_property
     def prediction(self) -> Array:
-        """(N,) int64, the label with the greatest logit; the first one if several are equal."""
+        """(N,) int64, the label with the greatest logit; the first one if several are equal, or if one is NaN."""
         return self.logits.argmax(axis=1).astype(np.int64)
 
     @cached_property
@@ -135,8 +135,8 @@ class Predictions:
 
     @property
     def right(self) -> Tensor:
-        """(N,) bool, whether the prediction is the label."""
-        return torch.from_numpy(self.prediction == self.label)
+        """(N,) bool, whether the prediction is the label; never where a logit is NaN."""
+        return torch.from_numpy((self.prediction == self.label) & ~np.isnan(self.logits).any(axis=1))
 
     def label_groups(self) -> Tensor:
         """Return the membership of each label, (N, L) bool, sparse."""

@@ -33,6 +33,7 @@ from logit_correction.registry import import_component, import_optional
 from logit_correction.runs.folder import write_json
 from logit_correction.runs.run import Run, load
 from logit_correction.types import Inputs
+from logit_correction.unicode_text import INVISIBLE
 from logit_correction.views.texts import PAIR_PATTERN, WORD_PATTERN
 
 #: File that describes inputs and outputs for other programs.
@@ -282,6 +283,7 @@ def build_input_module_and_description(run: Run) -> tuple[nn.Module, dict[str, A
         description: dict[str, Any] = {"kind": "images", "inputs": [_describe_tensor("images", "uint8", shape)]}
         description |= {"range": [0, 255], "channels": "RGB"}
         if isinstance(reader, ImageReader):
+            description |= {"orientation": "exif", "background": "white"}
             description |= {"resize": list(shape[1:]), "fit": reader.resizing, "resampling": "bilinear"}
             if reader.ranges:
                 description["ranges_of_files"] = reader.ranges
@@ -296,6 +298,8 @@ def build_input_module_and_description(run: Run) -> tuple[nn.Module, dict[str, A
             "class": "sklearn.feature_extraction.FeatureHasher",
             "n_features": shape[0],
             "input_type": "pair",
+            "normalization": "NFKC",
+            "removed": "".join(map(chr, INVISIBLE)),
             "words": [WORD_PATTERN.pattern, PAIR_PATTERN.pattern],
             "weights": reader.weights,
             "most_words": MAX_WORDS,

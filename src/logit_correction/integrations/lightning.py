@@ -58,7 +58,7 @@ class CorrectLogits(Callback):
         """
         super().__init__()
         names = estimates.label_names
-        if {*names} != {str(number) for number in range(len(names))}:
+        if [*names] != [str(number) for number in range(len(names))]:
             first_names = format_first(names, 5)
             raise InputError(f"Labels are {first_names}: give the numbers 0 to L - 1, like the columns of the logits")
         self.criterion = criterion
@@ -79,7 +79,7 @@ class CorrectLogits(Callback):
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
         self.teardown(trainer, pl_module, "fit")  # of a training before, however it ended
         self.log_prior = self.log_prior.to(pl_module.device)
-        self._hook = getattr(pl_module, self.criterion).register_forward_pre_hook(self._add_log_prior)
+        self._hook = getattr(pl_module, self.criterion).register_forward_pre_hook(self._add_log_prior, with_kwargs=True)
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
         rows = None
@@ -100,11 +100,13 @@ class CorrectLogits(Callback):
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
         self._rows = None
 
-    def _add_log_prior(self, criterion: nn.Module, arguments: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    def _add_log_prior(
+        self, criterion: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
         """Return the criterion's arguments with the log prior of the batch's rows added to the logits (eq. 7)."""
         if self._rows is None or not torch.is_grad_enabled():
             return None
-        if len(arguments) > 1 and arguments[1] is self._rows:
+        if any(value is self._rows for value in (*arguments[1:], *keywords.values())):
             raise InputError(f"index={self.index!r} is the place of the labels: give that of the numbers of the rows")
         shape = (len(self._rows), self.log_prior.shape[1])
         if not arguments or tuple(arguments[0].shape) != shape:
@@ -112,7 +114,7 @@ class CorrectLogits(Callback):
                 f"{self.criterion} must be given the logits {shape} of all rows of the batch and all labels that the "
                 f"rows have: call self.{self.criterion}(logits, label), by position"
             )
-        return (arguments[0] + self.log_prior[self._rows.long()], *arguments[1:])
+        return (arguments[0] + self.log_prior[self._rows.long()], *arguments[1:]), keywords
 
     def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
         self.teardown(trainer, pl_module, "fit")  # which Lightning does not call after an error

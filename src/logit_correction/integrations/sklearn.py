@@ -195,7 +195,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             X: n rows; see above.
             y: (n,) labels.
             attribute: (n,) attributes, none unknown, for methods and estimators that read them (``GroupDRO``,
-                ``TrueAttributes``); others never see them. Where some are unknown, take ``Given``.
+                ``TrueAttributes``); others never see them. Where some are unknown, take ``Given`` with the name of a
+                column, or with a file.
             new_rows: Rows that the classifier will be used on. They choose between ERM and every correction, with a
                 fifth of the rows held out.
             new_y: Their labels, None where unknown. The likely candidates are averaged, and a correction is learned
@@ -206,6 +207,8 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             InputError: Something given is wrong; nothing was trained.
             TrainingError: The loss was not finite.
         """
+        for name in ("config_", "_model"):  # a fit that fails leaves no model, neither a new nor an old one
+            self.__dict__.pop(name, None)
         method: dict[str, Any] = dict(self.method) if isinstance(self.method, Mapping) else {"name": self.method}
         if self.attributes is not None:
             method["attributes"] = self.attributes
@@ -286,9 +289,10 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         names = ("network", "shortcut", "legitimate", "epochs", "batch_size", "learning_rate", "preset")
         options: dict[str, Any] = {name: getattr(self, name) for name in names}
         training = dict(self.training or {})
-        repeated = [name for name in training if options.get(name) is not None or name in ("method", "refit")]
+        own = ("method", "refit", "seed", "device", "selection", "leave_out")
+        repeated = [name for name in training if options.get(name) is not None or name in own]
         if repeated:
-            raise InputError(f"{repeated[0]} is an argument of the classifier: leave it out of training")
+            raise InputError(f"{repeated[0]} is an argument of the classifier, or set by it: leave it out of training")
         options |= {
             "method": method,
             "seed": seed,
@@ -504,6 +508,10 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
             # In double precision the prediction of a row does not depend on the rows that are predicted with it.
             self._model.algorithm.double()
         return self._model
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return whether the last ``fit`` came to its end."""
+        return hasattr(self, "config_")
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the networks out: ``model_`` holds all that builds them again."""

@@ -20,7 +20,7 @@ import torch
 
 from logit_correction.checksums import verify_checksum
 from logit_correction.data import SOURCES
-from logit_correction.errors import InputError
+from logit_correction.errors import InputError, warn_user
 from logit_correction.evaluation.metrics import MetricFunction, compute_group_metrics
 from logit_correction.evaluation.predictions import Predictions
 from logit_correction.evaluation.report import (
@@ -205,7 +205,8 @@ def share_attribute_estimates(runs: Sequence[RunFolder]) -> list[RunFolder]:
 
 def _identify_test_rows(run: RunFolder, predictions: Predictions) -> tuple[Any, ...]:
     data = run.report.data
-    return _format_json_key([data.name, data.options]), predictions.index.tobytes(), predictions.label.tobytes()
+    rows = (predictions.index.tobytes(), predictions.label.tobytes())
+    return _format_json_key([data.name, data.options]), data.fingerprint, *rows
 
 
 def read_comparable_reports(folders: Iterable[Path]) -> list[Report]:
@@ -334,12 +335,22 @@ class Series:
 def group_runs_by_task(runs: Sequence[RunFolder]) -> list[tuple[str, list[Series]]]:
     """Return each task with its title and its series, ERM first.
 
-    Two runs have the same task if data source, options of the data and test groups are equal. Titles of tasks and names
-    of series contain the options in which they differ.
+    Two runs have the same task if data source, options of the data and test groups are equal, and the data have not
+    changed between them. Titles of tasks and names of series contain the options in which they differ.
     """
+    versions: dict[str, set[str]] = {}
+    for run in runs:
+        if run.report.data.fingerprint is not None:
+            versions.setdefault(_format_data_key(run), set()).add(run.report.data.fingerprint)
+    changed = {key for key, fingerprints in versions.items() if len(fingerprints) > 1}
+    if changed:
+        paths = [str(run.path) for run in runs if _format_data_key(run) in changed]
+        warn_user(f"the data have changed between these runs, which are compared apart: {', '.join(paths)}")
 
     def identify_task(run: RunFolder) -> list[Any]:
-        return [run.get_task_options(), run.report.test.groups[["label", "attribute"]].to_numpy().tolist()]
+        groups = run.report.test.groups[["label", "attribute"]].to_numpy().tolist()
+        version = run.report.data.fingerprint if _format_data_key(run) in changed else None
+        return [run.get_task_options(), groups, version]
 
     tasks = _group_runs_by_name_and_key(
         runs, lambda run: run.report.data.name, identify_task, RunFolder.get_task_options
@@ -348,6 +359,11 @@ def group_runs_by_task(runs: Sequence[RunFolder]) -> list[tuple[str, list[Series
         (", ".join([name, *options]), _build_series(share_attribute_estimates(members)))
         for name, options, members in tasks
     ]
+
+
+def _format_data_key(run: RunFolder) -> str:
+    """Return the same text for runs whose data are the same by their options, seeds included."""
+    return _format_json_key([run.report.data.name, run.report.data.options])
 
 
 def _build_series(runs: Sequence[RunFolder]) -> list[Series]:
