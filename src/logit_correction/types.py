@@ -317,14 +317,14 @@ class TrainingRows:
         view_inputs: The rows in the forms that views need; None if a loop of your own leaves it out.
         names: N names for people, such as files; None if rows are only numbered.
         numbers: (N,) long, the number of each row in the whole data set; by default 0..N-1.
-        num_table_rows: Number of rows of the whole data set; None if unknown.
         lines: (N,) long, the line of a CSV in which each row stands, the header being line 1; by default numbers + 2.
-        unit: (N,) long, equal for rows that belong together, as of one patient: a network that has learned one of them
-            knows the others. None if rows are independent.
         epochs: Epochs that the user asked for; 0 if a loop of your own leaves it out.
         held_out: The validation rows, without attributes unless the method declares ``needs_valid_attributes``; None if
             a loop of your own leaves them out.
         report: Called with a description of the present work, so that long work shows progress.
+        num_table_rows: Number of rows of the whole data set; None if unknown.
+        unit: (N,) long, equal for rows that belong together, as of one patient: a network that has learned one of them
+            knows the others. None if rows are independent.
     """
 
     label: Tensor
@@ -332,12 +332,12 @@ class TrainingRows:
     view_inputs: ViewInputs | None = None
     names: Sequence[str] | None = None
     numbers: Tensor | None = None
-    num_table_rows: int | None = None
     lines: Tensor | None = None
-    unit: Tensor | None = None
     epochs: int = 0
     held_out: TrainingRows | None = None
     report: Callable[[str], None] = _do_nothing
+    num_table_rows: int | None = None
+    unit: Tensor | None = None
 
 
 @dataclass

@@ -28,7 +28,9 @@ def attach_estimator(estimator: E, table: DataTable, *, seed: int = 0, network: 
     held_out = TrainingRows(table.label[table.split["valid"]], view_inputs=table.view_inputs("valid"))
     inputs = table.view_inputs("train")
     estimator.setup(
-        TrainingRows(table.label[rows], attribute, inputs, names, rows, len(table.label), held_out=held_out)
+        TrainingRows(
+            table.label[rows], attribute, inputs, names, rows, held_out=held_out, num_table_rows=len(table.label)
+        )
     )
     return estimator
 

@@ -6,7 +6,6 @@ what a user left to them, builds the method, and tries it on two rows.
 
 from __future__ import annotations
 
-import inspect
 import math
 import os
 import warnings
@@ -31,16 +30,13 @@ from logit_correction.methods.average import Average
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.pretrained import PHOTO_ENCODER, TEXT_ENCODER, find_packaged_weights
 from logit_correction.registry import (
-    CompleteComponent,
     ComponentConfig,
-    forbid_untrusted_names,
     format_install_command,
     import_optional,
     is_untrusted_config,
     refuse_untrusted_path,
 )
 from logit_correction.runs.encode import EncodedStore, encode_table
-from logit_correction.runs.folder import CONFIG
 from logit_correction.runs.model import FittedModel, build_algorithm, build_member_config, check_network_sizes
 from logit_correction.runs.options import RunConfig, complete_part
 from logit_correction.training.config import TrainingConfig
@@ -110,29 +106,6 @@ def fill_defaults_from_data(config: RunConfig, info: DataInfo) -> tuple[RunConfi
         chosen["threads"] = int(takes_one)
         notes += ["one processor thread"] if takes_one else []
     return replace(config, training=replace(training, **chosen)), notes
-
-
-def choose_biased_network(config: RunConfig) -> tuple[RunConfig, list[str]]:
-    """Let estimators train networks with weights of their own where the network is that of a finished run.
-
-    That run has learned every training row. What tells rows apart is which of them a network gets right that has not
-    learned them, so networks that went on from its weights would hide the rows that conflict.
-
-    Args:
-        config: A complete config.
-
-    Returns:
-        The config, and what was chosen, as phrases for the user.
-    """
-    method = config.method
-    assert isinstance(method, CompleteComponent)
-    takes_one = "biased_network" in inspect.signature(method.factory).parameters
-    if config.network.name != "FromRun" or config.biased_network or not takes_one:
-        return config, []
-    file = Path(str(config.network.options["run"])) / CONFIG
-    with forbid_untrusted_names(file):
-        network = complete_part("biased_network", RunConfig.read(file).network)
-    return replace(config, biased_network=network), [f"{network.name} with new weights as the biased network"]
 
 
 def choose_default_network(info: DataInfo, is_encoded: bool = False) -> tuple[str, str]:
@@ -392,8 +365,7 @@ def prepare_run(
         weights = next((report.encoder.weights for report in earlier.values() if report.encoder), None)
         table = encode_table(table, config, display, weights)
     config, further_notes = fill_defaults_from_data(config, table.info)
-    config, biased_notes = choose_biased_network(config)
-    choices = "; ".join(notes + further_notes + biased_notes)
+    choices = "; ".join(notes + further_notes)
     if choices:
         table = replace(table, metadata=table.metadata | {"chosen to fit the data": choices})
     algorithm = build_checked_algorithm(config, table)

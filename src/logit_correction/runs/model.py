@@ -12,6 +12,7 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,8 +33,9 @@ from logit_correction.formatting import format_option, format_reason
 from logit_correction.methods.average import Average
 from logit_correction.methods.base import Algorithm
 from logit_correction.networks.base import skip_pretrained_weights
-from logit_correction.registry import CompleteComponent, parse_name_list
+from logit_correction.registry import CompleteComponent, ComponentConfig, forbid_untrusted_names, parse_name_list
 from logit_correction.runs.encode import Encoder
+from logit_correction.runs.folder import CONFIG
 from logit_correction.runs.inference import iterate_batches
 from logit_correction.runs.leave_out import is_linear_removal, make_network_factory
 from logit_correction.runs.options import RunConfig, complete_part
@@ -295,8 +297,9 @@ def build_algorithm(config: RunConfig, info: DataInfo) -> Algorithm:
     assert isinstance(method, CompleteComponent)
     arguments: dict[str, Any] = {"seed": config.training.seed}
     left_out = config.training.leave_out
-    if config.biased_network is not None and "biased_network" in inspect.signature(method.factory).parameters:
-        arguments["biased_network"] = make_network_factory(config.biased_network, left_out, info)
+    if "biased_network" in inspect.signature(method.factory).parameters:
+        biased_network = config.biased_network or _choose_biased_network(config)
+        arguments["biased_network"] = biased_network and make_network_factory(biased_network, left_out, info)
     if method.factory is Average:
         lists = [[*left_out, *member.get("leave_out", ())] for member in method.options.get("members") or []]
         is_linear = config.network.name == "Linear" and all(is_linear_removal(views, info) for views in lists)
@@ -305,6 +308,19 @@ def build_algorithm(config: RunConfig, info: DataInfo) -> Algorithm:
     network = make_network_factory(config.network, left_out, info)
     algorithm: Algorithm = method.make(network, info, **arguments)
     return algorithm
+
+
+def _choose_biased_network(config: RunConfig) -> ComponentConfig | None:
+    """Return the network of a finished run, for new weights, if the network is ``FromRun``; else None.
+
+    That run has learned every training row. What tells rows apart is which of them a network gets right that has not
+    learned them, so networks of an estimator that went on from its weights would hide the rows that conflict.
+    """
+    if config.network.name != "FromRun":
+        return None
+    file = Path(str(config.network.options["run"])) / CONFIG
+    with forbid_untrusted_names(file):
+        return complete_part("biased_network", RunConfig.read(file).network)
 
 
 def build_member_config(config: RunConfig, member: Mapping[str, Any]) -> RunConfig:
