@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +16,7 @@ from logit_correction.attributes.folds import (
     FoldNetworks,
     compute_dropout_logits,
     draw_folds,
+    draw_folds_of_units,
     draw_halves,
     predict_out_of_fold,
 )
@@ -27,16 +30,19 @@ from logit_correction.types import Batch
 LABEL = torch.arange(40) % 3
 
 
-@given(st.lists(st.integers(0, 9), min_size=10, max_size=60), st.integers(2, 4), st.integers(5, 60), st.integers(0, 5))
-def test_rows_of_one_unit_get_one_fold(units: list[int], num_folds: int, max_rows: int, seed: int) -> None:
-    unit = torch.tensor(units)
-    fold = draw_folds(len(unit), num_folds, make_generator(seed, "folds"), max_rows, unit)
+@given(st.lists(st.integers(0, 3), min_size=2, max_size=12), st.integers(2, 3), st.integers(5, 60), st.integers(0, 5))
+def test_rows_of_one_unit_get_one_fold(sizes: list[int], num_folds: int, max_rows: int, seed: int) -> None:
+    """Each label has as many units as there are folds, or more; so each fold has rows of each label."""
+    size = torch.tensor(sizes).repeat(2 * num_folds) + 1
+    unit = torch.arange(len(size)).repeat_interleave(size)
+    unit = unit[torch.randperm(len(unit), generator=make_generator(seed, "rows"))]
+    label = unit % 2
+    fold = draw_folds_of_units(unit, label, num_folds, make_generator(seed, "folds"))
     for number in unit.unique().tolist():
         assert len(fold[unit == number].unique()) == 1
-    assert (fold >= 0).sum() <= max_rows
-    every = draw_folds(len(unit), num_folds, make_generator(seed, "folds"), unit=unit)
-    counts = [len(unit[every == number].unique()) for number in range(num_folds)]
-    assert max(counts) - min(counts) <= 1 and (every >= 0).all()
+    assert {*zip(fold.tolist(), label.tolist(), strict=True)} == {*product(range(num_folds), range(2))}
+    fewer = draw_folds_of_units(unit, label, num_folds, make_generator(seed, "folds"), max_rows)
+    assert (fewer >= 0).sum() == min(max_rows, len(unit)) and torch.equal(fewer[fewer >= 0], fold[fewer >= 0])
 
 
 @pytest.mark.parametrize("estimator", ["Auto", "CrossFitted", "XRM"])
@@ -52,6 +58,13 @@ def test_networks_of_an_estimator_learn_no_row_of_a_unit_that_they_predict(estim
     for fold in networks.fold:
         assert all(len(fold[unit == number].unique()) == 1 for number in unit.unique().tolist())
         assert len(fold.unique()) > 1
+
+
+def test_units_that_are_too_few_for_folds_are_told_and_not_used() -> None:
+    """A fold without a row of a label could learn nothing of it."""
+    frame = pd.DataFrame({"y": np.arange(120) % 2, "site": np.repeat(["a", "b", "c"], 40), "x": np.arange(120) % 7})
+    table = complete_config({"data": from_rows(frame[["x", "site"]], frame["y"], split_by="site")}).data.make().build()
+    assert table.unit is None and any("take rows for independent" in note for note in table.notes)
 
 
 @given(st.lists(st.integers(-1, 3), min_size=1, max_size=30))

@@ -87,6 +87,10 @@ def test_given_reads_a_column_of_the_data_or_of_the_file(small_table, tmp_path) 
         ({"row": [7, 3], "atribute": ["a", "b"]}, r"no column 'attribute' \(did you mean atribute\?\)"),
         ({"row": [7, 3, 7], "attribute": ["a", "b", "a"]}, "row '7' is empty or stands there twice"),
         ({"row": [70, 71], "attribute": ["a", "b"]}, r"gives no attribute to the rows .* such as '70'"),
+        (
+            {"row": [0, 7, 10**18], "attribute": [*"aba"]},
+            "has row 1000000000000000000, .*: give the file of these data",
+        ),
         ({"row": [7, 88], "attribute": ["a", "b"]}, "has row 88, but the rows of the data are 0 to 87: count from 0"),
         ({"line": [1, 2], "attribute": ["a", "b"]}, "has a row for line 1, but line 1 is the header"),
         (
@@ -115,7 +119,7 @@ def test_report_lists_the_given_attribute_as_read(method: str, split: str, tmp_p
 def test_class_probabilities_are_read_by_row(tmp_path) -> None:
     rows = TrainingRows(torch.tensor([0, 1, 1]), numbers=torch.tensor([4, 9, 6]))
     file = write_table(tmp_path / "a.csv", row=[9, 4], probability_x=[0.25, 1], probability_y=[0.75, 0])
-    predictions = load_class_probabilities(file, rows, "xy", lambda count, unit: torch.arange(count))
+    predictions = load_class_probabilities(file, rows, "xy", lambda label, unit: torch.arange(len(label)))
     assert (predictions.split, predictions.rows.tolist(), predictions.fold.tolist()) == ("train", [0, 1], [0, 1])
     assert predictions.network.tolist() == [[1, 0], [0.25, 0.75]]
     other = TrainingRows(rows.label, numbers=torch.tensor([50, 51, 52]), held_out=rows)

@@ -84,7 +84,7 @@ def test_split_numbers_are_read_only_where_one_is_that_of_test(tmp_path: Path) -
     table = build_source(tmp_path / "rows.csv", text="text", split="part").build()
     assert {name: len(rows) for name, rows in table.split.items()} == {"train": 18, "valid": 6, "test": 6}
     FRAME.assign(part=numbers % 2).to_csv(tmp_path / "rows.csv", index=False)
-    with pytest.raises(InputError, match=r"split '0' is not one of train, valid, test and new \(numbers are, if"):
+    with pytest.raises(InputError, match=r"split '0' is not one of train, valid, test and new \(of 0 and 1 alone"):
         build_source(tmp_path / "rows.csv", text="text", split="part").build()
 
 

@@ -165,7 +165,7 @@ def test_runs_of_data_that_have_changed_are_compared_apart(make_birds_run: RunWr
         report["data"]["fingerprint"] = str(number)
         (folder / "report.json").write_text(json.dumps(report))
     runs = [RunFolder.read(folder) for folder in folders]
-    with pytest.warns(InputWarning, match="the data have changed between these runs"):
+    with pytest.warns(InputWarning, match="have changed between these runs, which are compared apart"):
         tasks = group_runs_by_task(runs)
     assert [len(series) for _, series in tasks] == [1, 1]
     assert share_attribute_estimates(runs)[1].report.test.estimated is None  # which was made of other rows

@@ -17,7 +17,7 @@ from torch.nn.functional import interpolate
 from logit_correction import InputError, export, from_arrays, from_table, load, runs_table, train
 from logit_correction.pages.compare import RunFolder, group_runs_by_task
 from logit_correction.registry import CompleteComponent
-from logit_correction.runs.leave_out import build_view_removal, make_network_factory
+from logit_correction.runs.leave_out import build_view_removal, describe_trace, make_network_factory
 from logit_correction.types import DataInfo
 from logit_correction.views import images as image_views
 
@@ -117,17 +117,23 @@ def test_left_out_pair_takes_hours_and_columns_whose_names_hold_its_sign() -> No
 
 
 def test_views_that_a_removal_would_leave_a_trace_of_cannot_be_left_out() -> None:
-    """Of a name without a value all other inputs are 0; an augmentation moves what a place holds."""
     gaps = [("city", "Rome"), ("city", "Oslo"), ("city", "(missing)")]
-    assert build_view_removal("missing", describe_table(*gaps)) is None
-    assert build_view_removal("missing", describe_table(("age", ""), ("age", "(missing)"))) is not None
+    assert "all inputs of a column of names are 0" in describe_trace("missing", describe_table(*gaps))
+    assert not describe_trace("missing", describe_table(("age", ""), ("age", "(missing)")))
     images = DataInfo(num_labels=2, num_rows=9, input_shape=(3, 32, 32))
     for view in ("border", "places:1,1"):
-        assert build_view_removal(view, replace(images, augmented=True)) is None
-        assert build_view_removal(view, images) is not None
+        assert "an augmentation moves" in describe_trace(view, replace(images, augmented=True))
+        assert not describe_trace(view, images)
     texts = DataInfo(num_labels=2, num_rows=9, input_shape=(512,), words=True)
-    assert build_view_removal("word:good", texts) is not None
-    assert build_view_removal("word:\u597d", texts) is None  # which counts in pairs with its neighbours too
+    assert "in pairs with its neighbours" in describe_trace("word:\u597d", texts)
+    assert not describe_trace("word:good", texts)
+
+
+def test_training_without_a_view_that_leaves_a_trace_is_refused(tmp_path: Path) -> None:
+    frame = draw_people(60, 0)
+    frame.loc[::4, "city"] = None
+    with pytest.raises(InputError, match=r"leave_out='missing'.*of a column of names are 0: name it by `shortcut`"):
+        train(from_table(frame, label="outcome", folder=tmp_path), leave_out="missing", **OPTIONS)
 
 
 # -- texts

@@ -18,6 +18,8 @@ from logit_correction.cli import main
 from logit_correction.data.table import DataTable
 from logit_correction.finding_text import describe_finding
 from logit_correction.shortcuts import candidates, new_rows
+from logit_correction.shortcuts.new_rows_table import NewRows
+from logit_correction.shortcuts.sheets import add_answers
 
 from .conftest import SHIFTED_FRAME, SHORT, TRAINING_FRAME, draw_patients, fill_sheet, get_predictions
 
@@ -267,6 +269,7 @@ def read_name_of_trained_candidate(answered: Audit) -> str:
         (lambda sheet: pd.concat([sheet, sheet[:1]]), "is there twice"),
         (lambda sheet: sheet.assign(content=sheet["content"].str.replace("scanner", "Scanner")), "of another audit"),
         (lambda sheet: sheet.assign(row=sheet["row"].to_numpy()[::-1]), "of another audit"),
+        (lambda sheet: sheet.assign(content="\u043f\u043b\u043e\u0445\u043e"), "of another audit"),
         (lambda sheet: sheet.drop(columns="answer"), "answer"),
         (lambda sheet: sheet.drop(columns="row"), "row"),
     ],
@@ -526,7 +529,7 @@ def test_sheet_saved_by_a_spreadsheet_program_is_read(copy: Audit, tmp_path: Pat
     sheet.assign(**{" Answer": "ill"}).to_csv(tmp_path / "unicode.csv", index=False, encoding="utf-16", sep="\t")
     again = copy.answer(tmp_path / "unicode.csv", replace_answers=True)
     assert (again.new_rows["label_number"] >= 0).sum() == 20
-    rewritten = sheet.assign(content=[f"\u00e9 {content}\r\n".replace(" ", "\n") for content in sheet["content"]])
+    rewritten = sheet.assign(content=[f" {content}\r\n".replace(" ", "\n") for content in sheet["content"]])
     rewritten.loc[0, "content"] = None
     assert (
         copy.answer(rewritten.assign(**{" Answer": "well"}), replace_answers=True).summary["new_rows"]["answers"] == 20
@@ -536,6 +539,33 @@ def test_sheet_saved_by_a_spreadsheet_program_is_read(copy: Audit, tmp_path: Pat
     for row in ("9" * 5000, "-1", "1.5"):
         with pytest.raises(InputError, match="was not asked"):
             copy.answer(pd.DataFrame({"row": [row], "answer": "ill"}))
+
+
+@pytest.mark.parametrize(
+    ("content", "cell", "is_same"),
+    [
+        ("Der K\u00e4se ist gut", "Der K\u00e4se ist gut".encode().decode("cp1252"), True),
+        ("Der K\u00e4se ist gut", "Der K?se ist gut", True),
+        ("Der K\u00e4se ist gut", "Der K\u00e4se ist schlecht", False),
+        ("\u043f\u043b\u043e\u0445\u043e", "\u0445\u043e\u0440\u043e\u0448\u043e", False),
+        ("-1.5", "15", False),
+    ],
+)
+def test_content_of_a_sheet_is_known_again_after_a_change_of_encoding(content: str, cell: str, is_same: bool) -> None:
+    rows = NewRows(
+        pd.DataFrame({"row": [0], "content": [content]}),
+        np.array([-1]),
+        np.array([1]),
+        np.array([[0], [1]]),
+        np.zeros((2, 1)),
+        {1: np.ones(1)},
+    )
+    sheet = pd.DataFrame({"row": [0], "content": [cell], "answer": ["well"]})
+    if is_same:
+        assert add_answers(rows, sheet, ["ill", "well"], False).label.tolist() == [1]
+    else:
+        with pytest.raises(InputError, match="of another audit"):
+            add_answers(rows, sheet, ["ill", "well"], False)
 
 
 def test_missing_new_rows_or_the_data_as_new_rows_are_refused(

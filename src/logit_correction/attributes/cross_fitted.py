@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.attributes.base import AttributeEstimator, select_attribute
-from logit_correction.attributes.folds import FoldNetworks, draw_halves, ramp_up_q
+from logit_correction.attributes.folds import FoldNetworks, draw_folds_of_units, draw_halves, ramp_up_q
 from logit_correction.errors import check_range
 from logit_correction.functional import GCE_EXPONENT
 from logit_correction.seeds import StepRandomness, make_generator
@@ -62,17 +62,18 @@ class CrossFitted(AttributeEstimator):
 
     def build_networks(self, build: Callable[[str], nn.Module]) -> None:
         networks = [build(f"biased network {number}") for number in range(2 * self.splits)]
-        self.networks = FoldNetworks(networks, self._draw_splits())
+        halves = [draw_halves(self.info.num_rows, generator) for generator in self._make_generators()]
+        self.networks = FoldNetworks(networks, torch.stack(halves))
 
     def setup(self, rows: TrainingRows) -> None:
         super().setup(rows)
         if rows.unit is not None:
-            self.networks.fold.copy_(self._draw_splits(rows.unit))
+            halves = [draw_folds_of_units(rows.unit, rows.label, 2, generator) for generator in self._make_generators()]
+            self.networks.fold.copy_(torch.stack(halves))
 
-    def _draw_splits(self, unit: Tensor | None = None) -> Tensor:
-        """Return the half (S, N) of each row in each split."""
-        generators = [make_generator(self.seed, "split", split) for split in range(self.splits)]
-        return torch.stack([draw_halves(self.info.num_rows, generator, unit) for generator in generators])
+    def _make_generators(self) -> list[torch.Generator]:
+        """Return the source of the random numbers of each split."""
+        return [make_generator(self.seed, "split", split) for split in range(self.splits)]
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
         """Return the sum of the networks' generalized cross-entropies (eq. 3), each over its own half of the rows.

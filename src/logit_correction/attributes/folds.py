@@ -44,43 +44,59 @@ def predict_out_of_fold(fit_and_predict: FoldPredictor, fold: Tensor, num_output
     return predictions
 
 
-def draw_folds(
-    num_rows: int,
-    num_folds: int,
-    generator: torch.Generator,
-    max_rows: int | None = None,
-    unit: Tensor | None = None,
-) -> Tensor:
-    """Return a random fold for each row, all folds of nearly the same number of rows, or of units.
+def draw_folds(num_rows: int, num_folds: int, generator: torch.Generator, max_rows: int | None = None) -> Tensor:
+    """Return a random fold for each row, all folds of nearly the same size.
 
     Args:
         num_rows: N.
         num_folds: Number of folds.
         generator: Source of the random numbers.
-        max_rows: Rows that get a fold, at most; all others get -1. None gives one to every row.
-        unit: (N,) long; rows of one unit get the same fold. None where every row is one.
+        max_rows: Rows that get a fold; all others get -1. None gives one to every row.
 
     Returns:
         (N,) long.
     """
-    if unit is not None:
-        _, code, size = unit.unique(return_inverse=True, return_counts=True)
-        order = torch.randperm(len(size), generator=generator)
-        fold_of_unit = torch.empty(len(size), dtype=torch.long)
-        fold_of_unit[order] = torch.arange(len(size)) % num_folds
-        if max_rows is not None:
-            fold_of_unit[order[size[order].cumsum(0) > max_rows]] = -1
-        return fold_of_unit[code]
     order = torch.randperm(num_rows, generator=generator)[:max_rows]
     fold = torch.full((num_rows,), -1, dtype=torch.long)
     fold[order] = torch.arange(len(order)) % num_folds
     return fold
 
 
-def draw_halves(num_rows: int, generator: torch.Generator, unit: Tensor | None = None) -> Tensor:
-    """Return a random half, 0 or 1, for each row, (N,) long; the same for rows of one ``unit`` (N,)."""
-    if unit is not None:
-        return draw_folds(num_rows, 2, generator, unit=unit)
+def draw_folds_of_units(
+    unit: Tensor, label: Tensor, num_folds: int, generator: torch.Generator, max_rows: int | None = None
+) -> Tensor:
+    """Return a random fold for each row, the same for all rows of a unit that get one.
+
+    Units are dealt out label by label, the largest first. So every fold has rows of each label, if each is in as many
+    units as there are folds.
+
+    Args:
+        unit: (N,) long, the unit of each row.
+        label: (N,) long.
+        num_folds: Number of folds.
+        generator: Source of the random numbers.
+        max_rows: See ``draw_folds``; rows are left out, not units.
+
+    Returns:
+        (N,) long.
+    """
+    _, code, size = unit.unique(return_inverse=True, return_counts=True)
+    label_of_unit = (
+        torch.zeros(len(size), int(label.max()) + 1).index_put_((code, label), torch.ones(1), True).argmax(1)
+    )
+    order = torch.randperm(len(size), generator=generator)
+    order = order[size[order].argsort(descending=True, stable=True)]
+    order = order[label_of_unit[order].argsort(stable=True)]
+    fold_of_unit = torch.empty(len(size), dtype=torch.long)
+    fold_of_unit[order] = torch.arange(len(size)) % num_folds
+    fold = fold_of_unit[code]
+    if max_rows is not None:
+        fold[torch.randperm(len(fold), generator=generator)[max_rows:]] = -1
+    return fold
+
+
+def draw_halves(num_rows: int, generator: torch.Generator) -> Tensor:
+    """Return a random half, 0 or 1, for each row, (N,) long."""
     half = torch.zeros(num_rows, dtype=torch.long)
     half[torch.randperm(num_rows, generator=generator)[: num_rows // 2]] = 1
     return half

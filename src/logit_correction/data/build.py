@@ -35,6 +35,9 @@ SPLIT_NUMBERS = {"0": "train", "1": "valid", "2": "test"}
 MAX_LABELS = 20
 MAX_ATTRIBUTES = 100
 
+#: Units, such as patients, that each label must be in so that rows of one unit are kept in one fold.
+MIN_UNITS_PER_LABEL = 3
+
 
 def build_table(
     rows: Rows,
@@ -87,6 +90,7 @@ def build_table(
     prepared = reader.fit_transform(content, split["train"], errors)
     left_out = errors.raise_if_any(splitting.on_bad_rows)
     split = {name: part[errors.is_good[part]] for name, part in split.items()}  # less the files that cannot be read
+    has_units = unit is not None and _has_enough_units(unit[split["train"]], label[split["train"]])
     attribute, attribute_names = encode_labels(combine_attributes(attributes or {}, len(rows)), errors.is_good)
     if len(attribute_names) > MAX_ATTRIBUTES and len(attribute_names) * MIN_ROWS_PER_NAME > len(rows):
         raise InputError(
@@ -106,6 +110,7 @@ def build_table(
             *rows.notes,
             *_describe_copies(prepared, split),
             *describe_equal_numbers(label_names),
+            *_describe_few_units(split_by, has_units),
             *_describe_names_of_gaps("label", label_names),
             *_describe_names_of_gaps("attribute", attribute_names),
             *reader_notes,
@@ -115,7 +120,7 @@ def build_table(
         preparation=prepared.preparation,
         row_names=row_names,
         identifiers=reader.read_identifier_columns(rows),
-        unit=unit,
+        unit=unit if has_units else None,
         drawn=tuple(name for name in SPLITS[1:] if name not in given_splits),
         **prepared.forms,
         **fields,
@@ -135,7 +140,9 @@ def _read_splits(rows: Rows, errors: RowErrors) -> list[str | None]:
             errors.add(row, "has no split")
         elif splits[row] is None:
             number = (
-                "" if has_numbers or names[row] not in SPLIT_NUMBERS else " (numbers are, if there is a 2 for test)"
+                ""
+                if has_numbers or names[row] not in SPLIT_NUMBERS
+                else " (of 0 and 1 alone it cannot be told what they mean: write the names)"
             )
             errors.add(row, f"split {name!r} is not one of train, valid, test and new{number}")
     return splits
@@ -165,6 +172,22 @@ def _check_label_names(rows: Rows, names: Sequence[str]) -> None:
     if len(names) < 2:
         raise InputError(f"{rows.place} has {len(names)} label: a classifier needs rows of at least two labels")
     check_labels_distinct(rows.label, names, rows.place)
+
+
+def _has_enough_units(unit: Tensor, label: Tensor) -> bool:
+    """Return whether each label of these rows is in so many units that every fold of an estimator can hold some."""
+    pairs = torch.stack([label, unit], dim=1).unique(dim=0)
+    return int(pairs[:, 0].bincount(minlength=int(label.max()) + 1).min()) >= MIN_UNITS_PER_LABEL
+
+
+def _describe_few_units(split_by: str | None, has_units: bool) -> list[str]:
+    """Return a note if units are too few for folds; none without units."""
+    if split_by is None or has_units:
+        return []
+    return [
+        f"a label is in fewer than {MIN_UNITS_PER_LABEL} different {split_by!r} of training: estimators take rows for "
+        "independent, and may know these again"
+    ]
 
 
 def _describe_names_of_gaps(kind: str, names: Sequence[str]) -> list[str]:

@@ -173,7 +173,7 @@ class ColumnReader(Reader):
 
     def _describe_likely_thousands(self, cells: pd.Series[Any]) -> str:
         """Return numbers of a column of texts that may be thousands; "" if the user said how numbers are written."""
-        if self.number_format.thousands or cells.dtype.kind != "O":
+        if self.number_format.thousands or self.number_format.decimal or cells.dtype.kind != "O":
             return ""
         return describe_likely_thousands(list_present_texts(cells))
 

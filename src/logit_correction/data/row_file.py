@@ -71,11 +71,14 @@ class RowFile:
 
     def _check_row_numbers(self, num_rows: int) -> None:
         """Raise ``InputError`` if a number is not that of one of ``num_rows`` rows, counted from 0."""
-        highest = max((int(name) for name in self.names if name.isdecimal()), default=0)
-        if highest >= num_rows:
+        numbers = [name for name in self.names if name.isdecimal()]
+        highest = max(numbers, key=lambda name: (len(name), name), default="0")
+        if len(highest) > len(str(num_rows)) or int(highest) >= num_rows:
+            remedy = "count from 0, or name rows by line, the header being line 1"
+            if "0" in numbers:
+                remedy = "give the file of these data"
             raise InputError(
-                f"{self.path} has row {highest}, but the rows of the data are 0 to {num_rows - 1}: count from 0, or "
-                "name rows by line, the header being line 1"
+                f"{self.path} has row {highest[:20]}, but the rows of the data are 0 to {num_rows - 1}: {remedy}"
             )
 
     def get_values(self, column: str, rows: TrainingRows) -> list[str | None]:

@@ -289,10 +289,14 @@ class LogitCorrectionClassifier(ClassifierMixin, BaseEstimator):
         names = ("network", "shortcut", "legitimate", "epochs", "batch_size", "learning_rate", "preset")
         options: dict[str, Any] = {name: getattr(self, name) for name in names}
         training = dict(self.training or {})
-        own = ("method", "refit", "seed", "device", "selection", "leave_out")
+        own = {"seed": "random_state"} | dict.fromkeys(("method", "refit", "device"))
         repeated = [name for name in training if options.get(name) is not None or name in own]
         if repeated:
-            raise InputError(f"{repeated[0]} is an argument of the classifier, or set by it: leave it out of training")
+            name = own.get(repeated[0]) or repeated[0]
+            raise InputError(f"{name} is an argument of the classifier: leave {repeated[0]} out of training")
+        if training.get("selection", "last") != "last":
+            raise InputError("The classifier has no rows to select an epoch by: leave selection out of training")
+        leave_out = [*leave_out, *parse_name_list(training.pop("leave_out", ()))]
         options |= {
             "method": method,
             "seed": seed,

@@ -345,7 +345,10 @@ def group_runs_by_task(runs: Sequence[RunFolder]) -> list[tuple[str, list[Series
     changed = {key for key, fingerprints in versions.items() if len(fingerprints) > 1}
     if changed:
         paths = [str(run.path) for run in runs if _format_data_key(run) in changed]
-        warn_user(f"the data have changed between these runs, which are compared apart: {', '.join(paths)}")
+        warn_user(
+            "the data, or how they are read, have changed between these runs, which are compared apart: "
+            f"{', '.join(paths)}"
+        )
 
     def identify_task(run: RunFolder) -> list[Any]:
         groups = run.report.test.groups[["label", "attribute"]].to_numpy().tolist()

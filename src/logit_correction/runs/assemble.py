@@ -37,6 +37,7 @@ from logit_correction.registry import (
     refuse_untrusted_path,
 )
 from logit_correction.runs.encode import EncodedStore, encode_table
+from logit_correction.runs.leave_out import describe_trace
 from logit_correction.runs.model import FittedModel, build_algorithm, build_member_config, check_network_sizes
 from logit_correction.runs.options import RunConfig, complete_part
 from logit_correction.training.config import TrainingConfig
@@ -368,6 +369,10 @@ def prepare_run(
     choices = "; ".join(notes + further_notes)
     if choices:
         table = replace(table, metadata=table.metadata | {"chosen to fit the data": choices})
+    for view in config.training.leave_out:
+        trace = describe_trace(view, table.info)
+        if trace:
+            raise InputError(f"{format_option('leave_out', view)}: {trace}: name it by {format_option('shortcut')}")
     algorithm = build_checked_algorithm(config, table)
     if examined is not None:  # it may have seen the validation rows
         fix = f"give its answers for these data by {format_option('predictions')}"

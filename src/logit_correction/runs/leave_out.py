@@ -154,21 +154,15 @@ def build_view_removal(view: str, info: DataInfo) -> nn.Module | None:
     family, member = ViewName.parse(view)
     if family in ("column", "pair", "missing"):
         keep = [not is_input_seen_by_view(family, member, column, value) for column, value in info.input_names]
-        # Of names without a value all inputs would be 0, and of no others.
-        is_seen = family == "missing" and _have_names_gaps(info)
-        return None if all(keep) or is_seen else InputMasking(torch.tensor(keep))
+        return None if all(keep) else InputMasking(torch.tensor(keep))
     if family == "spelling":
         return _build_spelling_removal(info)
     if family == "word" and member and info.words:
-        if PAIR_PATTERN.match(member * 2):  # an emoji or a Chinese character also counts in pairs with its neighbours
-            return None
         hashed = hash_words([member], num_features=info.input_shape[0]).fetch(torch.tensor([0]))[0]
         return None if (hashed == 0).all() else nn.Sequential(InputMasking(hashed == 0), LengthNormalization())
     if len(info.input_shape) != 3:
         return None
     size = info.input_shape[1:]
-    if family in ("places", "border") and info.augmented:  # which moves what is there before it can be removed
-        return None
     if family == "places" and re.fullmatch("[1-4],[1-4]", member) and min(size) >= COARSE:
         return CellRemoval(*map(int, member.split(",")))
     if member:
@@ -182,6 +176,25 @@ def build_view_removal(view: str, info: DataInfo) -> nn.Module | None:
     if family in ("spectrum", "stripes", "texture") and min(size) > PATCHES:  # of fewer points no patch has two
         return PatchAveraging()
     return None
+
+
+def describe_trace(view: str, info: DataInfo) -> str:
+    """Return why a network would still see what a view sees behind ``build_view_removal``; "" where it would not.
+
+    Args:
+        view: Name of the view.
+        info: Sizes and names of the inputs.
+    """
+    family, member = ViewName.parse(view)
+    if family in ("places", "border") and info.augmented:
+        return "an augmentation moves what is there before it is removed"
+    if family == "word" and PAIR_PATTERN.match(member * 2):
+        return "such a character also counts in pairs with its neighbours"
+    if family == "missing":
+        numbers = {column for column, value in info.input_names if not value}
+        if any(value == MISSING and column not in numbers for column, value in info.input_names):
+            return "without a name all inputs of a column of names are 0"
+    return ""
 
 
 def is_input_seen_by_view(family: str, member: str, column: str, value: str) -> bool:
@@ -199,12 +212,6 @@ def is_input_seen_by_view(family: str, member: str, column: str, value: str) -> 
     if family == "pair":
         return any(member.startswith(f"{name} & ") or member.endswith(f" & {name}") for name in names)
     return member in names
-
-
-def _have_names_gaps(info: DataInfo) -> bool:
-    """Return whether a column of names, which has no input for a number, has one for missing values."""
-    numbers = {column for column, value in info.input_names if not value}
-    return any(value == MISSING and column not in numbers for column, value in info.input_names)
 
 
 def _build_spelling_removal(info: DataInfo) -> nn.Module | None:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.attributes.base import AttributeEstimator
-from logit_correction.attributes.folds import FoldNetworks, draw_folds
+from logit_correction.attributes.folds import FoldNetworks, draw_folds, draw_folds_of_units
 from logit_correction.distributed import broadcast_in_place
 from logit_correction.errors import InputError
 from logit_correction.finding import Decider, Finding
@@ -122,18 +122,23 @@ class Auto(AttributeEstimator):
         self._adopted_finding: Finding | None = None
 
     def build_networks(self, build: Callable[[str], nn.Module]) -> None:
-        self.fold = self.draw_search_folds(self.info.num_rows)
+        self.fold = draw_folds(self.info.num_rows, FOLDS, self._make_fold_generator(), MAX_SEARCH_ROWS)
         networks = [build(f"ordinary network {number}") for number in range(FOLDS * self.num_stages)]
         self.networks = FoldNetworks(networks, self.fold.unsqueeze(0))
 
-    def draw_search_folds(self, num_rows: int, unit: Tensor | None = None) -> Tensor:
-        """Return the fold (num_rows,) of each row; -1 of rows that the search does not use.
+    def _make_fold_generator(self) -> torch.Generator:
+        return make_generator(self.seed, "looked at")
+
+    def draw_search_folds(self, label: Tensor, unit: Tensor | None) -> Tensor:
+        """Return the fold (n,) of each of these rows; -1 of rows that the search does not use.
 
         Args:
-            num_rows: Number of rows.
-            unit: See ``TrainingRows``.
+            label: (n,) long.
+            unit: (n,) long, see ``TrainingRows``.
         """
-        return draw_folds(num_rows, FOLDS, make_generator(self.seed, "looked at"), MAX_SEARCH_ROWS, unit)
+        if unit is None:
+            return draw_folds(len(label), FOLDS, self._make_fold_generator(), MAX_SEARCH_ROWS)
+        return draw_folds_of_units(unit, label, FOLDS, self._make_fold_generator(), MAX_SEARCH_ROWS)
 
     def adopt_finding(self, finding: Finding) -> None:
         """Estimate by what an earlier search found, and search no more."""
@@ -148,7 +153,7 @@ class Auto(AttributeEstimator):
         self._legitimate_views = [view.name for view in find_views(self.legitimate, rows.view_inputs)]
         self._find_shortcut_views(self.shortcut)  # raises if a name does not apply
         if rows.unit is not None:
-            self.fold = self.draw_search_folds(len(rows.label), rows.unit)
+            self.fold = self.draw_search_folds(rows.label, rows.unit)
             self.networks.fold.copy_(self.fold)
         if not self.num_stages:
             return

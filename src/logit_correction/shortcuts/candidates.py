@@ -26,7 +26,7 @@ from logit_correction.formatting import format_option
 from logit_correction.registry import ComponentConfig
 from logit_correction.runs.assemble import PreparedRun, train_from_config
 from logit_correction.runs.inference import restore_num_threads
-from logit_correction.runs.leave_out import build_view_removal
+from logit_correction.runs.leave_out import build_view_removal, describe_trace
 from logit_correction.runs.options import RunConfig, complete_part
 from logit_correction.shortcuts.auto import Auto
 from logit_correction.shortcuts.conflicts import ConflictFrame, estimate_conflicts
@@ -105,7 +105,7 @@ def build_candidates(prepared_run: PreparedRun) -> list[Candidate]:
         attributes = {"name": "Auto", "decided_by": "answers", "shortcut": [*views]}
         name = f"LC by {format_view_names(views, short=True)}"
         candidates.append(correct(name, f"corrects by {format_view_names(views)}", attributes, views))
-        hidden = [view for view in views if build_view_removal(view, info) is not None]
+        hidden = [view for view in views if build_view_removal(view, info) and not describe_trace(view, info)]
         if hidden:
             description = f"ERM that cannot see {format_view_names(hidden)}"
             candidates.append(train_erm(format_training_name(BASELINE, hidden), description, hidden))

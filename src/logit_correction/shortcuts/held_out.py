@@ -70,7 +70,7 @@ def predict_held_out(run: str, info: DataInfo, rows: TrainingRows, device: torch
 
 
 def load_class_probabilities(
-    path: str, rows: TrainingRows, labels: Sequence[str], draw_folds: Callable[[int, Tensor | None], Tensor]
+    path: str, rows: TrainingRows, labels: Sequence[str], draw_folds: Callable[[Tensor, Tensor | None], Tensor]
 ) -> HeldOutPredictions:
     """Read the predictions of any classifier on training rows, or on validation rows if the file has no training row.
 
@@ -79,7 +79,7 @@ def load_class_probabilities(
             writes them) or ``p_LABEL`` (as an audit does) of each label.
         rows: The training rows, with the validation rows as ``held_out``.
         labels: The names of the labels.
-        draw_folds: Number of training rows, and their units -> fold of each; -1 leaves a row out.
+        draw_folds: Labels of training rows, and their units -> fold of each; -1 leaves a row out.
 
     Raises:
         InputError: A column is missing, values are not probabilities, or no row is one of the data.
@@ -106,7 +106,7 @@ def load_class_probabilities(
         matched = (positions >= 0).nonzero().squeeze(1)
         if len(matched):
             unit = None if split_rows.unit is None else split_rows.unit[matched]
-            fold = draw_folds(len(matched), unit) if split == "train" else torch.zeros_like(matched)
+            fold = draw_folds(split_rows.label[matched], unit) if split == "train" else torch.zeros_like(matched)
             matched = matched[fold >= 0]
             return HeldOutPredictions(split, matched, probabilities[positions[matched]], fold[fold >= 0], EXAMINED)
     raise InputError(f"{file.path} has no training or validation row in its column {file.key}")

@@ -46,7 +46,7 @@ MAX_FAULTS = 5
 MAX_ANSWER_LENGTH = 60
 MAX_CONTRADICTIONS = 20
 
-#: Letters and digits by which the content of a row is known again.
+#: Characters by which the content of a row is known again.
 COMPARED_CHARACTERS = 1000
 
 
@@ -155,18 +155,20 @@ def _normalize_case_and_spaces(name: str) -> str:
 def _describes_another_row(cell: Any, known: Any) -> bool:
     """Return whether a cell of a sheet does not hold what is known of its row, apart from what programs change.
 
-    They lose characters beyond ASCII where they take a file for one of another encoding, write other line breaks, cut
-    long texts, and people empty cells.
+    They write other line breaks, cut long texts, and lose characters beyond ASCII where they take a file for one of
+    another encoding; and people empty cells.
 
     Args:
         cell: Of the sheet.
         known: What the audit has there.
     """
-    found, expected = (
-        re.sub(r"[^0-9A-Za-z]+", "", _remove_decimals(str(value).strip()))[:COMPARED_CHARACTERS]
-        for value in ("" if is_missing_cell(cell) else cell, known)
-    )
-    return found not in ("", expected)
+    found, expected = ("".join(_remove_decimals(str(value).strip()).split()) for value in (cell, known))
+    if is_missing_cell(cell) or found[:COMPARED_CHARACTERS] in ("", expected[:COMPARED_CHARACTERS]):
+        return False
+    if expected.isascii():
+        return True
+    kept, expected_kept = (re.sub(r"[^!->@-~]+", "", text)[:COMPARED_CHARACTERS] for text in (found, expected))
+    return not expected_kept or kept != expected_kept
 
 
 def _remove_decimals(number: str) -> str:
