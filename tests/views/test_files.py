@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -87,3 +88,24 @@ def test_position_is_scaled_and_its_waves_have_period_one(tmp_path: Path) -> Non
     torch.testing.assert_close(features[:, 0], torch.tensor([0, 0.25, 1]))
     torch.testing.assert_close(features[1], torch.tensor([0.25, 1, 0, 0, 0, -1, 1]), atol=1e-6, rtol=0)
     assert (compute_file_facts([file])[:, ORDER] == 0).all()
+
+
+def test_folder_above_counts_only_where_it_cannot_be_the_label(tmp_path: Path) -> None:
+    """Rows without a position come from a folder for each label, in which the images may lie deeper."""
+    files = [write_image(tmp_path / label / "images" / "a.png") for label in ("cat", "dog")]
+    in_table = compute_file_facts(files, position=[0, 1])[:, FOLDER]
+    assert (in_table.sum(dim=1) == 1).all() and not torch.equal(in_table[0], in_table[1])
+    assert (compute_file_facts(files)[:, FOLDER] == 0).all()
+
+
+def test_position_of_other_rows_is_a_share_of_the_last_one_of_training(tmp_path: Path) -> None:
+    """And rows without a position lie in the middle, not at the first one."""
+    files = [tmp_path / f"{number}.png" for number in range(5)]
+    inputs = ViewInputs(5, lambda rows: torch.zeros(len(rows), 1), files=files, position=np.array([0, 10, 20, 30, 40]))
+    view = FileFacts()
+    view.fit(inputs)
+    features = view.features(inputs)[:, ORDER]
+    part = torch.tensor([1, 3])
+    torch.testing.assert_close(view.features(inputs.take(part))[:, ORDER], features[part])
+    without = view.features(replace(inputs, position=None))[:, ORDER]
+    torch.testing.assert_close(without, features.mean(dim=0).expand(5, -1))

@@ -158,6 +158,8 @@ def train_into(
     prepared = prepare_run(config, display)
     config = prepared.config
     prepared_refit = prepare_refit(prepared) if config.training.refit else None
+    if config.training.refit and prepared_refit is None:
+        display.show_message("not trained again in the end: no rows were drawn for validation or test")
     run_folder.make_folder(folder)
     with run_folder.lock_folder(folder) if is_first else nullcontext():
         run_folder.check_run_folder(folder, config, resume)  # another process may have trained meanwhile

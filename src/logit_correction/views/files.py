@@ -12,7 +12,9 @@ import zlib
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from PIL import ExifTags, Image
 from torch import Tensor
 
@@ -34,8 +36,13 @@ class FileFacts(View):
     Size of the file, width, height and their ratio, format, sums of the JPEG quantisation tables, number of EXIF
     entries, camera, software and hour. Extension and length of the name, and the folder above the file's own, which
     may be a hospital or a day. The file's own folder is left out: it is usually the label. Last, the position of
-    the row in its source, in [0, 1], and sines and cosines of it. Texts are hashed, so that new ones need no
-    vocabulary.
+    the row in its source, as a share of the last one of training, and sines and cosines of it. Texts are hashed, so
+    that new ones need no vocabulary. Rows without a position lie at the mean of training; they may come from folders of
+    labels, so that folders above their files do not count.
+
+    Attributes:
+        last_position: The highest position of a training row; 0 before ``fit``.
+        usual_order: (7,) means of what is made of the position, over the training rows.
     """
 
     name = "file"
@@ -44,8 +51,25 @@ class FileFacts(View):
 
     NUM_PLACE_FEATURES = 23  # of the folder and the position, the last ones: other data always lie elsewhere
 
+    NUM_FOLDER_SLOTS = 16
+
+    last_position: int = 0
+    usual_order: Tensor = torch.zeros(7)
+
     def is_applicable(self, inputs: ViewInputs) -> bool:
         return inputs.files is not None
+
+    def fit(self, inputs: ViewInputs) -> None:
+        if inputs.position is not None and len(inputs.position):
+            self.last_position = int(inputs.position.max())
+            self.usual_order = self._describe_position(inputs.position).mean(dim=0)
+
+    def _describe_position(self, position: NDArray[np.int64]) -> Tensor:
+        """Return the share of the last position, and its sines and cosines, (N, 7)."""
+        place = torch.as_tensor(position, dtype=torch.float64).unsqueeze(1)
+        place = place / max(1, self.last_position or int(position.max(initial=0)))
+        angle = 2 * math.pi * place * torch.tensor((1, 2, 4), dtype=torch.float64)
+        return torch.cat([place, angle.sin(), angle.cos()], dim=1).float()
 
     def features(self, inputs: ViewInputs) -> Tensor:
         threads = min(MAX_THREADS, 4 + count_available_cores())  # more than cores, since they wait for the disk
@@ -53,13 +77,10 @@ class FileFacts(View):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about huge or oddly written images, which are not decoded here
             facts = torch.tensor(list(map_in_threads(_read_file_facts, files, threads=threads)))
-        order = torch.zeros(inputs.num_rows, 7)
         if inputs.position is not None:
-            position = torch.as_tensor(inputs.position, dtype=torch.float64).unsqueeze(1)
-            place = position / position.max().clamp_min(1)
-            angle = 2 * math.pi * place * torch.tensor((1, 2, 4), dtype=torch.float64)
-            order = torch.cat([place, angle.sin(), angle.cos()], dim=1).float()
-        return torch.cat([facts, order], dim=1)
+            return torch.cat([facts, self._describe_position(inputs.position)], dim=1)
+        facts[:, -self.NUM_FOLDER_SLOTS :] = 0
+        return torch.cat([facts, self.usual_order.expand(inputs.num_rows, 7)], dim=1)
 
 
 def _read_file_facts(file: Path) -> list[float]:
@@ -67,7 +88,7 @@ def _read_file_facts(file: Path) -> list[float]:
     name = [
         *_hash_one_hot(file.suffix.lower(), 8),
         math.log1p(len(file.name)),
-        *_hash_one_hot(file.parent.parent.name, 16),
+        *_hash_one_hot(file.parent.parent.name, FileFacts.NUM_FOLDER_SLOTS),
     ]
     try:
         size = file.stat().st_size
