@@ -302,6 +302,16 @@ def _look_up_prior_rows(prior_rows: Tensor, attribute: Tensor) -> Tensor:
         raise ValueError(f"attribute must lie in -1 (unknown) .. {len(prior_rows) - 2}") from error
 
 
+def _build_fixed_prior(values: Tensor | ArrayLike) -> GroupPrior:
+    """Return a prior that holds a table (L, K) of counts or probabilities; ``ValueError`` if it is not one."""
+    table = values if isinstance(values, Tensor) else torch.from_numpy(np.array(values, dtype=np.float64))
+    if table.dim() != 2:
+        raise ValueError(f"A group prior needs the shape (labels, attribute values), not {tuple(table.shape)}.")
+    prior = GroupPrior(*table.shape, averaging="fixed", floor=0.0)
+    prior.set_table(table)  # its scale corrects nothing
+    return prior
+
+
 class LogitCorrectedLoss(nn.Module):
     """Cross-entropy of the logits plus strength * log P(., a) of each row's attribute a (eq. 7).
 
@@ -349,21 +359,9 @@ class LogitCorrectedLoss(nn.Module):
         self.strength = strength
         self.label_smoothing = label_smoothing
         self.reduction = reduction
-        if isinstance(prior, GroupPrior):
-            self.prior = prior
-            self._check_weight()
-            return
-        table = prior if isinstance(prior, Tensor) else torch.from_numpy(np.array(prior, dtype=np.float64))
-        if table.dim() != 2:
-            raise ValueError(f"A group prior needs the shape (labels, attribute values), not {tuple(table.shape)}.")
-        self.prior = GroupPrior(*table.shape, averaging="fixed", floor=0.0)
-        self.prior.set_table(table)  # its scale corrects nothing
-        self._check_weight()
-
-    def _check_weight(self) -> None:
-        """Raise ``ValueError`` unless each label of the prior has a weight of 0 or more."""
+        self.prior = prior if isinstance(prior, GroupPrior) else _build_fixed_prior(prior)
         shape = (self.prior.num_labels,)
-        if self.weight is not None and (self.weight.shape != shape or not bool((self.weight >= 0).all())):
+        if weights is not None and (weights.shape != shape or not bool((weights >= 0).all())):
             raise ValueError(f"weight must hold a number of 0 or more for each label, in the shape {shape}.")
 
     def forward(self, logits: Tensor, label: Tensor, attribute: Tensor) -> Tensor:

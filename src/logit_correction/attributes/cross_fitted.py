@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from logit_correction.attributes.base import AttributeEstimator, select_attribute
-from logit_correction.attributes.folds import FoldNetworks, draw_folds_of_units, draw_halves, ramp_up_q
+from logit_correction.attributes.folds import FoldNetworks, draw_halves_of_rows, ramp_up_q
 from logit_correction.errors import check_range
 from logit_correction.functional import GCE_EXPONENT
 from logit_correction.seeds import StepRandomness, make_generator
@@ -62,18 +62,13 @@ class CrossFitted(AttributeEstimator):
 
     def build_networks(self, build: Callable[[str], nn.Module]) -> None:
         networks = [build(f"biased network {number}") for number in range(2 * self.splits)]
-        halves = [draw_halves(self.info.num_rows, generator) for generator in self._make_generators()]
-        self.networks = FoldNetworks(networks, torch.stack(halves))
+        self.networks = FoldNetworks(networks, torch.zeros(self.splits, self.info.num_rows, dtype=torch.long))
 
     def setup(self, rows: TrainingRows) -> None:
         super().setup(rows)
-        if rows.unit is not None:
-            halves = [draw_folds_of_units(rows.unit, rows.label, 2, generator) for generator in self._make_generators()]
-            self.networks.fold.copy_(torch.stack(halves))
-
-    def _make_generators(self) -> list[torch.Generator]:
-        """Return the source of the random numbers of each split."""
-        return [make_generator(self.seed, "split", split) for split in range(self.splits)]
+        for split in range(self.splits):
+            generator = make_generator(self.seed, "split", split)
+            self.networks.fold[split] = draw_halves_of_rows(rows.label, rows.unit, generator)
 
     def step(self, batch: Batch, epoch: float, randomness: StepRandomness) -> Step:
         """Return the sum of the networks' generalized cross-entropies (eq. 3), each over its own half of the rows.

@@ -102,6 +102,19 @@ def draw_halves(num_rows: int, generator: torch.Generator) -> Tensor:
     return half
 
 
+def draw_halves_of_rows(label: Tensor, unit: Tensor | None, generator: torch.Generator) -> Tensor:
+    """Return a random half, 0 or 1, for each row, (N,) long; the same for rows of one unit, if there are units.
+
+    Args:
+        label: (N,) long.
+        unit: (N,) long, see ``TrainingRows``.
+        generator: Source of the random numbers.
+    """
+    if unit is None:
+        return draw_halves(len(label), generator)
+    return draw_folds_of_units(unit, label, 2, generator)
+
+
 class FoldNetworks(nn.ModuleList):
     """Networks that train together, one for each fold of each split, each on the rows outside its fold.
 

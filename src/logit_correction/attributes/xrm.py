@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from logit_correction.attributes.base import AttributeEstimator
-from logit_correction.attributes.folds import FoldNetworks, draw_folds_of_units, draw_halves
+from logit_correction.attributes.folds import FoldNetworks, draw_halves_of_rows
 from logit_correction.distributed import concatenate_over_processes
 from logit_correction.errors import check_range
 from logit_correction.seeds import StepRandomness, make_generator
@@ -41,14 +41,13 @@ class XRM(AttributeEstimator):
         self.epochs = epochs
 
     def build_networks(self, build: Callable[[str], nn.Module]) -> None:
-        half = draw_halves(self.info.num_rows, make_generator(self.seed, "twins"))
-        self.twins = FoldNetworks([build("twin 0"), build("twin 1")], half.unsqueeze(0))
+        fold = torch.zeros(1, self.info.num_rows, dtype=torch.long)
+        self.twins = FoldNetworks([build("twin 0"), build("twin 1")], fold)
         self.register_buffer("target", torch.zeros(self.info.num_rows, dtype=torch.long))
 
     def setup(self, rows: TrainingRows) -> None:
         super().setup(rows)
-        if rows.unit is not None:
-            self.twins.fold[0] = draw_folds_of_units(rows.unit, rows.label, 2, make_generator(self.seed, "twins"))
+        self.twins.fold[0] = draw_halves_of_rows(rows.label, rows.unit, make_generator(self.seed, "twins"))
 
     def begin_stage(self, stage: int, outputs: Tensor | None) -> Stage:
         self.target.copy_(self.rows.label)

@@ -78,10 +78,10 @@ def train_command(
         return 0
     if out is None:
         raise InputError("--out is missing: give the folder to write the run into")
+    continues = resume or seeds > 1
     if new_rows is not None or answers is not None:
         from logit_correction.runs.folder import CONFIG, check_run_folder
 
-        continues = resume or seeds > 1
         for folder, seed_config in _list_seed_configs(config, out, seeds).items():
             if not (continues and (folder / CONFIG).is_file()):
                 check_run_folder(folder, seed_config, resume=False)
@@ -92,14 +92,10 @@ def train_command(
             advised = audit.build_training_config()
             if "refit" in user_options:
                 advised = replace(advised, training=replace(advised.training, refit=config.training.refit))
-            return _train_seeds(advised, out, resume, seeds)
+            return _train_runs(_list_seed_configs(advised, out, seeds), out, continues)
     if single:
         raise InputError("--single chooses among candidates by new rows: give --answers or --new-rows too")
-    return _train_seeds(config, out, resume, seeds)
-
-
-def _train_seeds(config: RunConfig, out: Path, resume: bool, seeds: int) -> int:
-    return _train_runs(_list_seed_configs(config, out, seeds), out, resume or seeds > 1)
+    return _train_runs(_list_seed_configs(config, out, seeds), out, continues)
 
 
 def _list_seed_configs(config: RunConfig, out: Path, seeds: int) -> dict[Path, RunConfig]:

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from logit_correction.data.cells import GAPS, convert_to_texts
+from logit_correction.data.cells import GAPS, convert_to_text, convert_to_texts
 from logit_correction.data.dates import (
     MOST,
     YEAR_LAST,
@@ -37,6 +37,10 @@ NAMES = "names"
 
 #: A number that pandas has written with a point, since others of its column are missing.
 WHOLE = re.compile(r"^([+-]?\d+)\.0+$", re.ASCII)
+
+#: A number of whole thousands, and one of less than 1000.
+THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}([.,]\d{3})+", re.ASCII)
+HUNDREDS = re.compile(r"[+-]?\d{1,3}", re.ASCII)
 
 #: The minus sign of typesetting, which some programs write in front of numbers.
 MINUS = "\u2212"
@@ -215,21 +219,29 @@ def _convert_to_numbers(values: pd.Series[Any], kind: ColumnKind) -> NDArray[np.
     return KINDS[kind.name].parse(values)
 
 
-def describe_likely_thousands(texts: Sequence[str]) -> str:
+def describe_likely_thousands(cells: pd.Series[Any]) -> str:
     """Return two numbers of a column whose points or commas seem to stand between thousands; or "".
 
     All with one are whole thousands then, and all others are less than 1000.
 
     Args:
-        texts: The cells as they were written.
+        cells: The texts as they were written.
 
-    >>> describe_likely_thousands(["12.077", "5.941", "994"]), describe_likely_thousands(["12.07", "5.941", "994"])
-    (" ('12.077' and '994')", '')
+    >>> describe_likely_thousands(pd.Series(["12.077", "5.941", "994"]))
+    " ('12.077' and '994')"
+    >>> describe_likely_thousands(pd.Series(["12.07", "5.941", "994"]))
+    ''
     """
-    grouped = [text for text in texts if re.fullmatch(r"[+-]?[1-9]\d{0,2}([.,]\d{3})+", text, re.ASCII)]
-    small = [text for text in texts if re.fullmatch(r"[+-]?\d{1,3}", text, re.ASCII)]
-    is_likely = grouped and small and len(grouped) + len(small) == len(texts)
-    return f" ({grouped[0]!r} and {small[0]!r})" if is_likely else ""
+    grouped = small = ""
+    for cell in cells.unique():  # few, or the first ones tell
+        text = convert_to_text(cell) or ""
+        if THOUSANDS.fullmatch(text):
+            grouped = grouped or text
+        elif HUNDREDS.fullmatch(text):
+            small = small or text
+        elif text.lower() not in GAPS:
+            return ""
+    return f" ({grouped!r} and {small!r})" if grouped and small else ""
 
 
 def describe_missing_code(numbers: NDArray[np.float64]) -> str:

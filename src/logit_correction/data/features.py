@@ -175,7 +175,7 @@ class ColumnReader(Reader):
         """Return numbers of a column of texts that may be thousands; "" if the user said how numbers are written."""
         if self.number_format.thousands or self.number_format.decimal or cells.dtype.kind != "O":
             return ""
-        return describe_likely_thousands(list_present_texts(cells))
+        return describe_likely_thousands(cells)
 
     def _find_reason_to_leave_out(
         self, name: str, kind: ColumnKind, cells: pd.Series[Any], values: Array, place: str

@@ -112,7 +112,7 @@ def _read_csv(file: Path, encoding: str | None) -> pd.DataFrame:
     text = _read_csv_text(file, encoding)
     named_separator = SEPARATOR_LINE.match(text)
     separator = named_separator[1] if named_separator else _detect_separator(text)
-    lines = StringIO(text, newline=None)
+    lines = StringIO(text[:HEAD_CHARACTERS], newline=None)
     header_row = next((row for row, line in enumerate(lines) if line.strip() and not SEPARATOR_LINE.match(line)), 0)
     try:
         with warnings.catch_warnings():

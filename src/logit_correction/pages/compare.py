@@ -204,9 +204,8 @@ def share_attribute_estimates(runs: Sequence[RunFolder]) -> list[RunFolder]:
 
 
 def _identify_test_rows(run: RunFolder, predictions: Predictions) -> tuple[Any, ...]:
-    data = run.report.data
     rows = (predictions.index.tobytes(), predictions.label.tobytes())
-    return _format_json_key([data.name, data.options]), data.fingerprint, *rows
+    return _format_data_key(run), run.report.data.fingerprint, *rows
 
 
 def read_comparable_reports(folders: Iterable[Path]) -> list[Report]:

@@ -122,12 +122,9 @@ class Auto(AttributeEstimator):
         self._adopted_finding: Finding | None = None
 
     def build_networks(self, build: Callable[[str], nn.Module]) -> None:
-        self.fold = draw_folds(self.info.num_rows, FOLDS, self._make_fold_generator(), MAX_SEARCH_ROWS)
+        self.fold = torch.zeros(self.info.num_rows, dtype=torch.long)  # ``setup`` draws it
         networks = [build(f"ordinary network {number}") for number in range(FOLDS * self.num_stages)]
         self.networks = FoldNetworks(networks, self.fold.unsqueeze(0))
-
-    def _make_fold_generator(self) -> torch.Generator:
-        return make_generator(self.seed, "looked at")
 
     def draw_search_folds(self, label: Tensor, unit: Tensor | None) -> Tensor:
         """Return the fold (n,) of each of these rows; -1 of rows that the search does not use.
@@ -136,9 +133,10 @@ class Auto(AttributeEstimator):
             label: (n,) long.
             unit: (n,) long, see ``TrainingRows``.
         """
+        generator = make_generator(self.seed, "looked at")
         if unit is None:
-            return draw_folds(len(label), FOLDS, self._make_fold_generator(), MAX_SEARCH_ROWS)
-        return draw_folds_of_units(unit, label, FOLDS, self._make_fold_generator(), MAX_SEARCH_ROWS)
+            return draw_folds(len(label), FOLDS, generator, MAX_SEARCH_ROWS)
+        return draw_folds_of_units(unit, label, FOLDS, generator, MAX_SEARCH_ROWS)
 
     def adopt_finding(self, finding: Finding) -> None:
         """Estimate by what an earlier search found, and search no more."""
@@ -152,9 +150,8 @@ class Auto(AttributeEstimator):
             raise InputError("Auto looks at all training rows: give TrainingRows.view_inputs, or take Online")
         self._legitimate_views = [view.name for view in find_views(self.legitimate, rows.view_inputs)]
         self._find_shortcut_views(self.shortcut)  # raises if a name does not apply
-        if rows.unit is not None:
-            self.fold = self.draw_search_folds(rows.label, rows.unit)
-            self.networks.fold.copy_(self.fold)
+        self.fold = self.draw_search_folds(rows.label, rows.unit)
+        self.networks.fold.copy_(self.fold)
         if not self.num_stages:
             return
         # A pair with a legitimate column would be that column again.

@@ -23,7 +23,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear, one_hot
 
 from logit_correction.attributes.base import select_attribute
-from logit_correction.attributes.folds import draw_folds_of_units, draw_halves, predict_out_of_fold, ramp_up_q
+from logit_correction.attributes.folds import draw_halves_of_rows, predict_out_of_fold, ramp_up_q
 from logit_correction.errors import InputError
 from logit_correction.functional import GCE_EXPONENT, gce_from_cross_entropy
 from logit_correction.seeds import derive_seed, make_generator, seed_default_generator
@@ -380,10 +380,7 @@ def cross_fit(
 
     for split in range(num_splits):
         generator = make_generator(seed, "halves", split)
-        if unit is None:
-            halves = draw_halves(len(features), generator)
-        else:
-            halves = draw_folds_of_units(unit, target, 2, generator)
+        halves = draw_halves_of_rows(target, unit, generator)
         total += predict_out_of_fold(partial(fit_and_predict, split), halves, num_labels)
     return total / num_splits, heads
 
